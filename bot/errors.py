@@ -1,0 +1,115 @@
+"""Every error that the bot raises on purpose, and the exit code that each one earns.
+
+BotError                         70  a fault of the bot itself
+├── UsageError                    2  flags, arguments, a file to read that is not there
+│   ├── GarlandError              2  not a signed permutation of 1 to n
+│   └── NotAJournal               2  a file that is no journal
+├── ActionError                  70  an action outside the grammar, or illegal in its state
+├── ServiceUnavailable           69  the service is out of reach, or will not serve us
+├── JournalError                 74  the journal cannot be written
+│   └── JournalDamaged           74  a journal is broken before its last line
+├── TryLater                     75  another bot has this run, or a budget is used up
+├── Contradiction                76  an answer contradicts the rules or cannot be understood
+│   └── Diverged                 76  fields of an answer differ from the prediction
+├── TokenRefused                 77  the service refuses the token: the run is abandoned
+├── ConfigError                  78  files, environment, or values that cannot go together
+└── Stopped                 130/143  SIGINT or SIGTERM
+
+The numbers are those of sysexits.h, and 128 + signal as shells report it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BANKED = 0
+"""Exit code of a run that was banked as asked."""
+ENDED_OTHERWISE = 1
+"""Exit code of a run that ended in another way, and of a replay that found a fault."""
+
+
+class BotError(Exception):
+    """What a person is told in one line, and the exit code that goes with it."""
+
+    exit_code: int = 70
+
+
+class UsageError(BotError):
+    """A flag, an argument or a named file is not usable."""
+
+    exit_code = 2
+
+
+class GarlandError(UsageError):
+    """A value is not a signed permutation of 1 to n, n from 1 to 5."""
+
+
+class NotAJournal(UsageError):
+    """A file that was to be read as a journal is not one."""
+
+
+class ActionError(BotError):
+    """An action is outside the grammar, or not legal in the state it was applied to."""
+
+
+class ServiceUnavailable(BotError):
+    """The service cannot be reached, answers nothing usable, or will not serve us."""
+
+    exit_code = 69
+
+
+class JournalError(BotError):
+    """The journal cannot be written: disk full, quota, read-only, no locks."""
+
+    exit_code = 74
+
+
+class JournalDamaged(JournalError):
+    """A journal is damaged before its last line, or says what the rules contradict."""
+
+
+class TryLater(BotError):
+    """Nothing is wrong; another bot has this run, or the budget of this call is used up."""
+
+    exit_code = 75
+
+
+class Contradiction(BotError):
+    """The service's answer contradicts the rules, or cannot be understood."""
+
+    exit_code = 76
+
+
+class Diverged(Contradiction):
+    """Fields of an answer differ from what the rules predict, twice in a row."""
+
+    def __init__(self, message: str, fields: Mapping[str, Mapping[str, object]]) -> None:
+        """Keep `fields`: the service's name of each to its `predicted` and `observed` value."""
+        super().__init__(message)
+        self.fields = fields
+
+
+class TokenRefused(BotError):
+    """The service does not take the token any more, so this run cannot go on."""
+
+    exit_code = 77
+
+
+class ConfigError(BotError):
+    """A configuration file, an environment variable, or a combination of values is wrong."""
+
+    exit_code = 78
+
+
+class Stopped(BotError):
+    """A signal asked the bot to stop."""
+
+    NAMES: ClassVar[dict[int, str]] = {2: "SIGINT", 15: "SIGTERM"}
+
+    def __init__(self, signal_number: int) -> None:
+        """Take the number of the signal: 2 (SIGINT) or 15 (SIGTERM)."""
+        super().__init__(f"stopped by {self.NAMES.get(signal_number, signal_number)}")
+        self.exit_code = 128 + signal_number

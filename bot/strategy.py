@@ -1,0 +1,209 @@
+"""What to do next: the fewest requests to the bank threshold, from any state.
+
+The module answers one question, `decide`, for every state that the rules can reach, also
+for those that only a worse player leaves behind. It is pure; sending the action is left to
+`player`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Final, NamedTuple
+
+from bot import rules, solver
+from bot.rules import Action, State
+
+AT_LEAST: Final = "at-least"
+AT_MOST: Final = "at-most"
+EXACTLY: Final = "exactly"
+BANK_RULES: Final = (AT_LEAST, AT_MOST, EXACTLY)
+
+WASTE_PRICE: Final = 10
+"""Points that an extra flip costs ("Scoring")."""
+FAR: Final = 40 * 265
+"""Points to go above which an exact landing needs no thought yet.
+
+The fewest boards that can land on a number overshoot it by less than two awards, 530
+points, so at most 53 flips are ever wasted; the last 14 boards have room for them all.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """When to bank."""
+
+    bank_at: int
+    """The threshold, in points."""
+    rule: str = AT_LEAST
+    """`at-least`: at the first score that reaches the threshold; `at-most`: at the last
+    score of best play that does not pass it; `exactly`: on the number itself."""
+
+
+def decide(state: State, goal: Goal) -> Action:
+    """Return the action to send from `state`, which has to be live (not `ended`).
+
+    `exactly` lands in the fewest requests that any play can: the boards' awards fix how many
+    boards and how many wasted flips (10 points each) sum to the number, a further board
+    always costs more requests than the flips it would save, and so the fewest boards that
+    can land on the number are the shortest way there. Flips are wasted as late as possible.
+    """
+    if goal.rule == EXACTLY:
+        return _decide_exactly(state, goal.bank_at - state.score)
+    return rules.BANK if is_met(state, goal) else _onward(state)
+
+
+def is_met(state: State, goal: Goal) -> bool:
+    """Tell whether banking in `state` is what the goal asks for."""
+    if goal.rule == EXACTLY:
+        return state.score == goal.bank_at
+    if goal.rule == AT_MOST:
+        return state.score <= goal.bank_at < state.score + _prospect(state)
+    return state.score >= goal.bank_at
+
+
+def is_reachable(bank_at: int) -> bool:
+    """Tell whether some play from a fresh run ends on exactly `bank_at` points."""
+    return bank_at == 0 or _boards_to_gain(bank_at, first_board=1) is not None
+
+
+def nearest_reachable(bank_at: int) -> tuple[int, int]:
+    """Return the reachable numbers of points next below and next above `bank_at`."""
+    below = next(points for points in count(bank_at - 1, -1) if is_reachable(points))
+    above = next(points for points in count(bank_at + 1) if is_reachable(points))
+    return below, above
+
+
+def _onward(state: State) -> Action:
+    """Return the action of best play that does not bank while there is more to win."""
+    if state.phase == rules.CLEARED:
+        return rules.NEXT_BOARD
+    if state.phase == rules.RETRY:
+        return rules.RETRY_BOARD
+    if solver.distance(state.garland) <= state.remaining_moves and state.garland != state.target:
+        return rules.FLIPS[solver.next_flip(state.garland) - 1]
+    return rules.RESTART if state.leaves > 1 else rules.BANK
+
+
+def _prospect(state: State) -> int:
+    """Return the award that best play earns next, in points."""
+    if state.phase == rules.CLEARED:
+        return _best_award(rules.template_index(state.board_number + 1))
+    spare = state.remaining_moves - solver.distance(state.garland)
+    if state.phase == rules.PLAYING and spare >= 0:
+        return rules.award(state.n, spare)
+    return _best_award(state.template_index)
+
+
+@cache
+def _best_award(template_index: int) -> int:
+    return rules.award(len(rules.template(template_index).start), rules.SPARE_MOVES)
+
+
+class _Finish(NamedTuple):
+    """One way to clear the board at hand."""
+
+    requests: int
+    award: int
+    action: Action
+    """The first of its actions."""
+
+
+def _decide_exactly(state: State, points: int) -> Action:
+    """Return the first action of a shortest play that gains exactly `points` more."""
+    if points == 0:
+        return rules.BANK
+    if points > FAR:
+        return _onward(state)
+    if state.phase == rules.CLEARED:
+        reachable = _requests_to_gain(points, state.board_number + 1) is not None
+        return rules.NEXT_BOARD if reachable else rules.BANK
+    plans = [
+        (finish.requests + further, finish.requests, finish.action)
+        for finish in _finishes(state)
+        if (further := _requests_to_gain(points - finish.award, state.board_number + 1)) is not None
+    ]
+    return min(plans, key=lambda plan: plan[:2])[2] if plans else rules.BANK
+
+
+def _finishes(state: State) -> list[_Finish]:
+    """Return every way to clear the board at hand that spends at most one leaf."""
+    finishes = []
+    if state.phase == rules.PLAYING:
+        remaining = state.remaining_moves
+        finishes = [
+            _Finish(
+                length,
+                rules.award(state.n, remaining - length),
+                rules.FLIPS[solver.flip_towards(state.garland, length) - 1],
+            )
+            for length in solver.lengths(state.garland, remaining)
+            if length > 0
+        ]
+    if state.phase == rules.RETRY or state.leaves > 1:
+        again = rules.RETRY_BOARD if state.phase == rules.RETRY else rules.RESTART
+        board = rules.template(state.template_index)
+        finishes += [
+            _Finish(1 + length, rules.award(len(board.start), board.budget - length), again)
+            for length in solver.lengths(board.start, board.budget)
+        ]
+    return finishes
+
+
+class _Landing(NamedTuple):
+    """The fewest boards that gain an exact number of points."""
+
+    boards: int
+    wasted_flips: int
+
+
+def _requests_to_gain(points: int, first_board: int) -> int | None:
+    """Return the fewest requests that gain exactly `points` on boards from `first_board` on.
+
+    Each board takes a `next`, its par, and its wasted flips. None: it cannot be done.
+    """
+    if points == 0:
+        return 0
+    landing = _boards_to_gain(points, first_board)
+    if landing is None:
+        return None
+    pars = sum(
+        rules.template(rules.template_index(board)).par
+        for board in range(first_board, first_board + landing.boards)
+    )
+    return landing.boards + pars + landing.wasted_flips
+
+
+def _boards_to_gain(points: int, first_board: int) -> _Landing | None:
+    """Find the fewest boards from `first_board` on that can gain exactly `points`."""
+    best = least = 0
+    sums = 1  # bit w is set where the boards so far can waste w flips in all
+    boards = 0
+    while True:
+        boards += 1
+        index = rules.template_index(first_board + boards - 1)
+        wastes = _wastes(index)
+        best += _best_award(index)
+        least += _best_award(index) - WASTE_PRICE * max(wastes)
+        if least > points:
+            return None
+        sums = _sum_sets(sums, wastes)
+        wasted, odd = divmod(best - points, WASTE_PRICE)
+        if best >= points and not odd and sums >> wasted & 1:
+            return _Landing(boards, wasted)
+
+
+def _sum_sets(sums: int, wastes: tuple[int, ...]) -> int:
+    """Return, as a bit set, every sum of a member of the bit set `sums` and one of `wastes`."""
+    result = 0
+    for waste in wastes:
+        result |= sums << waste
+    return result
+
+
+@cache
+def _wastes(template_index: int) -> tuple[int, ...]:
+    """Return the numbers of extra flips with which this template can still be cleared."""
+    board = rules.template(template_index)
+    return tuple(length - board.par for length in sorted(solver.lengths(board.start, board.budget)))
