@@ -6,6 +6,7 @@ BotError                         70  a fault of the bot itself
 │   └── NotAJournal               2  a file that is no journal
 ├── ActionError                  70  an action outside the grammar, or illegal in its state
 ├── ServiceUnavailable           69  the service is out of reach, or will not serve us
+│   └── BrokenAnswer             69  an answer that is none: cut, no JSON, no token
 ├── JournalError                 74  the journal cannot be written
 │   └── JournalDamaged           74  a journal is broken before its last line
 ├── TryLater                     75  another bot has this run, or a budget is used up
@@ -59,6 +60,10 @@ class ServiceUnavailable(BotError):
     """The service cannot be reached, answers nothing usable, or will not serve us."""
 
     exit_code = 69
+
+
+class BrokenAnswer(ServiceUnavailable):
+    """What came back is no answer to the request; it is never counted as a move."""
 
 
 class JournalError(BotError):

@@ -1,0 +1,83 @@
+"""What the machine's environment says of certificates and proxies, settled once at the start.
+
+requests would look at these variables before each request. Here they are read once, and what
+is wrong with them is said before anything is sent.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import certifi
+from requests.utils import get_environ_proxies, select_proxy
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
+
+from bot.errors import ConfigError
+
+CA_VARIABLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+KEY_LOG_VARIABLE: Final = "SSLKEYLOGFILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """How connections are made on this machine."""
+
+    ca_bundle: str = field(default_factory=certifi.where)
+    """File or folder of the certificates to trust."""
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    """Proxy by scheme, as requests takes them."""
+
+
+def settle(environ: Mapping[str, str], base_url: str, *, use_proxies: bool) -> Surroundings:
+    """Read the environment for a service at `base_url`.
+
+    Raises:
+        ConfigError: a variable names a file that cannot be used, or an impossible proxy.
+    """
+    _check_key_log(environ.get(KEY_LOG_VARIABLE))
+    ca_bundle = next((environ[name] for name in CA_VARIABLES if environ.get(name)), None)
+    if ca_bundle is not None:
+        name = next(name for name in CA_VARIABLES if environ.get(name))
+        _check_ca_bundle(name, ca_bundle)
+    proxies = dict(get_environ_proxies(base_url)) if use_proxies else {}
+    if proxy := select_proxy(base_url, proxies):
+        _check_proxy(proxy, environ)
+    return Surroundings(ca_bundle or certifi.where(), proxies)
+
+
+def _check_ca_bundle(variable: str, path: str) -> None:
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if Path(path).is_dir():
+            context.load_verify_locations(capath=path)
+        else:
+            context.load_verify_locations(cafile=path)
+    except OSError as exc:
+        why = exc.strerror or exc
+        raise ConfigError(f"{variable} names {path}, no usable CA bundle: {why}") from exc
+
+
+def _check_key_log(path: str | None) -> None:
+    """Look whether TLS could log its keys, as Python does where this variable is set."""
+    if not path:
+        return
+    folder = Path(path).parent
+    writable = os.access(path, os.W_OK) if Path(path).exists() else os.access(folder, os.W_OK)
+    if Path(path).is_dir() or not writable:
+        raise ConfigError(f"{KEY_LOG_VARIABLE} names {path}, which cannot be written")
+
+
+def _check_proxy(proxy: str, environ: Mapping[str, str]) -> None:
+    variable = next((name for name, value in environ.items() if value == proxy), "a proxy variable")
+    try:
+        parsed = parse_url(proxy)
+    except LocationParseError:
+        parsed = parse_url("")
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ConfigError(f"{variable} names {proxy!r}, no address of an HTTP proxy")

@@ -1,0 +1,99 @@
+"""When to send a request again, as a policy of tenacity."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
+
+from bot.client.clock import Clock
+from bot.client.failures import PATIENCE, Failure, Kind
+from bot.errors import ServiceUnavailable
+
+LONGEST_WAIT_S: Final = 60.0
+JITTER_S: Final = 0.5
+
+T = TypeVar("T")
+Report = Callable[[int, Failure, float], None]
+"""Told of each failed attempt: its number from 1, the failure, the seconds until the next."""
+
+
+def persist(
+    attempt: Callable[[], T],
+    first: Failure,
+    *,
+    clock: Clock,
+    give_up_at: float,
+    report: Report,
+) -> T:
+    """Repeat `attempt`, which has failed once with `first`, until it succeeds.
+
+    Waits grow from half a second to a minute, with jitter, and are never shorter than the
+    service asks for. `give_up_at` is on the clock's monotonic time.
+
+    Raises:
+        Failure: the failure that was one too many of its kind, or too late.
+        ServiceUnavailable: the service asks for a wait beyond `give_up_at`.
+    """
+    pending = [first]
+    seen: Counter[Kind] = Counter()
+
+    def again() -> T:
+        try:
+            if pending:
+                raise pending.pop()
+            return attempt()
+        except Failure as failure:
+            seen[failure.kind] += 1
+            raise
+
+    def is_enough(state: RetryCallState) -> bool:
+        failure = _failure(state)
+        is_late = clock.monotonic() + state.upcoming_sleep > give_up_at
+        if not is_late and seen[failure.kind] < PATIENCE[failure.kind].tries:
+            return False
+        report(state.attempt_number, failure, 0.0)
+        if is_late and failure.retry_after_s and failure.kind is Kind.TRANSIENT:
+            until = _describe_moment(clock.now(), state.upcoming_sleep)
+            raise ServiceUnavailable(f"the service asks to wait until {until}: {failure.cause}")
+        return True
+
+    retrying = Retrying(
+        sleep=clock.sleep,
+        wait=_wait,
+        stop=is_enough,
+        retry=retry_if_exception_type(Failure),
+        before_sleep=lambda state: report(
+            state.attempt_number, _failure(state), round(state.upcoming_sleep, 3)
+        ),
+        reraise=True,
+    )
+    return retrying(again)
+
+
+def _wait(state: RetryCallState) -> float:
+    """Return the seconds to wait before the next attempt."""
+    failure = _failure(state)
+    first_wait_s = PATIENCE[failure.kind].first_wait_s
+    if not first_wait_s:
+        return 0.0
+    normal = wait_exponential_jitter(initial=first_wait_s, max=LONGEST_WAIT_S, jitter=JITTER_S)
+    return max(normal(state), failure.retry_after_s or 0.0)
+
+
+def _failure(state: RetryCallState) -> Failure:
+    failure = state.outcome.exception() if state.outcome else None
+    if not isinstance(failure, Failure):
+        raise TypeError(f"expected a failure, got {failure!r}")
+    return failure
+
+
+def _describe_moment(now: datetime, seconds: float) -> str:
+    try:
+        moment = now + timedelta(seconds=seconds)
+    except OverflowError:
+        return "the end of time"
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,71 @@
+"""Where the service may send us, and where it may not."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import requests
+
+from bot.client.failures import Failure, Kind
+from bot.client.transport import Transport
+from bot.errors import ConfigError
+
+INIT_PATH: Final = "/api/games/sunpleat/init"
+ACTION_PATH: Final = "/api/games/sunpleat/action"
+
+
+def redirected(
+    transport: Transport, request: requests.PreparedRequest, response: requests.Response
+) -> str:
+    """Return the address that `response` sends `request` to, if that is to be followed.
+
+    Raises:
+        Failure: the redirect names no usable address.
+        ConfigError: the address is another host's, or not secure where the old one was.
+    """
+    before = request.url or ""
+    try:
+        location = urljoin(before, response.headers["Location"])
+        after = transport.prepare(request.method or "", location).url or ""
+    except (KeyError, ValueError) as exc:
+        status = response.status_code
+        cause = f"HTTP {status} without a usable Location"
+        raise Failure(Kind.TRANSIENT, cause, status=status) from exc
+    old, new = urlsplit(before), urlsplit(after)
+    if old.scheme == "https" and new.scheme != "https":
+        raise ConfigError(f"{before} redirects to {after}, which is not secure; not followed")
+    if not _is_same_site(old.hostname or "", new.hostname or ""):
+        raise ConfigError(
+            f"the service at {old.netloc} redirects to another host, {new.netloc}; "
+            f"nothing was sent there. If it is right, set it with --base-url"
+        )
+    return after
+
+
+def moved_along(url: str, before: str, after: str) -> str:
+    """Return the address of `action`, `url`, after another request moved.
+
+    Where `before` became `after` by a change of base alone, `url` takes the new base too.
+    """
+    old, new = urlsplit(before), urlsplit(after)
+    for path in (INIT_PATH, ACTION_PATH):
+        if old.path.endswith(path) and new.path.endswith(path):
+            base = new._replace(path=new.path.removesuffix(path), query="", fragment="")
+            return base.geturl() + ACTION_PATH
+    return url
+
+
+def _is_same_site(old: str, new: str) -> bool:
+    """Tell whether two hosts are one: the same, one with `www.` before it, or both loopback."""
+    if old.removeprefix("www.") == new.removeprefix("www."):
+        return True
+    return _is_loopback(old) and _is_loopback(new)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,93 @@
+"""The runs folder: what journals are called, which one is the newest."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bot.errors import JournalError
+from bot.journal.events import RunStarted
+from bot.journal.reader import Entry, LineError, parse_line, read_lines
+
+SUFFIXES: Final = (".jsonl", ".jsonl.gz")
+
+_RUN_ID: Final = re.compile(r"(\d{8}T\d{6}Z)-seed(\d+)-[0-9a-f]{4}", re.ASCII)
+
+
+class RunId(NamedTuple):
+    """The parts of a run's name."""
+
+    started: str
+    """UTC, such as `20261130T024107Z`."""
+    seed: int
+
+
+def new_run_id(seed: int, now: datetime) -> str:
+    """Return a name for a run of `seed` that starts now."""
+    return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-seed{seed}-{secrets.token_hex(2)}"
+
+
+def parse_run_id(text: str) -> RunId | None:
+    """Read the name of a run, None where it is not one."""
+    match = _RUN_ID.fullmatch(text)
+    return RunId(match[1], int(match[2])) if match else None
+
+
+def journal_path(runs_dir: Path, run_id: str) -> Path:
+    """Return where the journal of a run is written."""
+    return runs_dir / f"{run_id}.jsonl"
+
+
+def journals(runs_dir: Path) -> Iterator[tuple[RunId, Path]]:
+    """Yield every journal in the folder, by its name, in no order."""
+    try:
+        paths = sorted(runs_dir.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise JournalError(f"cannot read the runs folder {runs_dir}: {exc.strerror}") from exc
+    for path in paths:
+        run_id = next(
+            (path.name.removesuffix(end) for end in SUFFIXES if path.name.endswith(end)), ""
+        )
+        if run := parse_run_id(run_id):
+            yield run, path
+
+
+def first_entry(path: Path) -> Entry | None:
+    """Return the first line of a journal, None where it never was whole.
+
+    Raises:
+        LineError: the first line is whole, and broken.
+        NotAJournal: the file cannot be read.
+    """
+    for line in read_lines(path):
+        return parse_line(line) if line.is_whole else None
+    return None
+
+
+def newest(runs_dir: Path, base_url: str, seed: int) -> Path | None:
+    """Return the journal of the run of this service and seed that started last.
+
+    A file whose first line never was whole holds no run and is passed by. One whose first
+    line is broken could be of any service, and counts.
+    """
+    candidates = []
+    for run, path in journals(runs_dir):
+        if run.seed != seed:
+            continue
+        try:
+            entry = first_entry(path)
+        except LineError:
+            candidates.append((run.started, "", path))
+            continue
+        if entry is None:
+            continue
+        event = entry.event
+        if isinstance(event, RunStarted) and event.base_url == base_url:
+            candidates.append((run.started, entry.ts, path))
+    return max(candidates)[-1] if candidates else None

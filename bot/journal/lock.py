@@ -1,0 +1,61 @@
+"""One bot at a time for each runs folder, service and seed."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
+
+from bot.errors import JournalError, TryLater
+
+PATIENCE_S: Final = 0.25
+"""How long a lock is asked for: `is_locked` of another process may hold it for a moment."""
+
+
+def lock_path(runs_dir: Path, base_url: str, seed: int) -> Path:
+    """Return the lock file of the runs of one service and seed."""
+    service = hashlib.sha256(base_url.encode()).hexdigest()[:8]
+    return runs_dir / f".seed{seed}-{service}.lock"
+
+
+def lock(runs_dir: Path, base_url: str, seed: int) -> FileLock:
+    """Take the lock of this service and seed; make the folder where it is not there yet.
+
+    The system drops the lock when its process ends, however it ends.
+
+    Raises:
+        TryLater: another bot has it.
+        JournalError: the folder cannot be made or written, or its disk knows no locks.
+    """
+    path = lock_path(runs_dir, base_url, seed)
+    try:
+        runs_dir.mkdir(parents=True, exist_ok=True)
+        held = FileLock(path, timeout=PATIENCE_S)
+        held.acquire(poll_interval=PATIENCE_S / 5)
+    except Timeout:
+        raise TryLater(
+            f"another bot plays seed {seed} on {base_url} in {runs_dir}; nothing was sent"
+        ) from None
+    except NotImplementedError as exc:
+        raise JournalError(
+            f"the disk of the runs folder {runs_dir} has no file locks; "
+            f"choose a folder on a local disk with --runs-dir"
+        ) from exc
+    except OSError as exc:
+        raise JournalError(f"cannot write in the runs folder {runs_dir}: {exc.strerror}") from exc
+    return held
+
+
+def is_locked(runs_dir: Path, base_url: str, seed: int) -> bool:
+    """Tell whether a bot plays this service and seed now."""
+    if not lock_path(runs_dir, base_url, seed).exists():
+        return False
+    try:
+        lock(runs_dir, base_url, seed).release()
+    except TryLater:
+        return True
+    except JournalError:
+        return False
+    return False

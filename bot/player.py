@@ -1,0 +1,267 @@
+"""The loop: ask `strategy`, send by `client`, check against `rules`, write to `journal`.
+
+Whatever ends a sitting, the journal says so, and the next call goes on from its last line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from bot import __version__, rules, strategy, wire
+from bot.client.client import Client, Listener
+from bot.client.clock import Clock
+from bot.client.failures import Failure, Kind
+from bot.errors import BotError, Contradiction, Diverged, JournalError, NotAJournal, TokenRefused
+from bot.journal import events, writer
+from bot.journal.events import Event
+from bot.journal.folder import journal_path, new_run_id, newest
+from bot.journal.ledger import INIT, Ledger, spec_digest
+from bot.journal.lock import lock
+from bot.journal.recover import recover
+from bot.journal.writer import Journal
+from bot.rules import Action, State
+from bot.strategy import Goal
+
+MAX_FOLLOWED: Final = 50
+"""Divergences in a row after which following the service's word leads nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to play, and where to write it down."""
+
+    base_url: str
+    seed: int
+    goal: Goal
+    runs_dir: Path
+    is_fresh: bool = False
+    """Whether to begin a new run though one is unfinished."""
+
+
+class Watcher(Protocol):
+    """Is told what happens, to show it to people."""
+
+    def began(self, ledger: Ledger, path: Path) -> None:
+        """A sitting begins; its journal is at `path`."""
+
+    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+        """An action was accepted, `elapsed_ms` after it was sent."""
+
+    def failed(self, what: str, failure: Failure, wait_s: float) -> None:
+        """A request failed, and is sent again after `wait_s`."""
+
+    def notice(self, text: str) -> None:
+        """Something happened that people should read."""
+
+
+class Outcome(NamedTuple):
+    """How a sitting ended."""
+
+    ledger: Ledger
+    path: Path
+    """The journal."""
+    error: BotError | None
+    """Why the run is not over; None where it is."""
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that this sitting earned."""
+        if self.error is not None:
+            return self.error.exit_code
+        return 0 if self.ledger.earned else 1
+
+
+class Record:
+    """The run as it is written: every event goes to the journal and into the ledger."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        """Begin without a journal; failures of `init` are held back until there is one."""
+        self.ledger = Ledger()
+        self.journal: Journal | None = None
+        self._watcher = watcher
+        self._held: list[Event] = []
+
+    def open(self, journal: Journal, first: Event, ledger: Ledger | None = None) -> None:
+        """Begin a sitting in `journal` with its line `first`."""
+        self.journal = journal
+        self.ledger = ledger or self.ledger
+        self.write(first)
+        for event in self._held:
+            self.write(event)
+        self._held.clear()
+        self.sync()
+
+    def write(self, event: Event, after: State | None = None) -> None:
+        """Write one line; `after` is the state that an action led to."""
+        if self.journal is None:
+            self._held.append(event)
+            return
+        self.journal.write(event)
+        self.ledger.advance(event, self.journal.last_ts, after)
+
+    def sync(self) -> None:
+        """Wait until every line is on the disk."""
+        if self.journal is not None:
+            self.journal.sync()
+
+    def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
+        """Note a request that brought no accepted answer."""
+        if failure.kind is Kind.REFUSED and action is not None:
+            self.write(events.Refused(action.to_json(), failure.cause))
+        else:
+            what = INIT if action is None else action.to_json()
+            self.write(
+                events.Retried(
+                    what, attempt, failure.cause, failure.status, failure.excerpt, wait_s
+                )
+            )
+        self._watcher.failed(str(action or INIT), failure, wait_s)
+
+
+def play(
+    order: Order, make_client: Callable[[Listener], Client], clock: Clock, watcher: Watcher
+) -> Outcome:
+    """Play one sitting: go on with the unfinished run, or begin a new one.
+
+    Raises:
+        TryLater: another bot has this run, or the budget did not reach to begin one.
+        JournalError: the runs folder cannot be used, or a journal is damaged.
+        BotError: no run could be begun; there is no journal then.
+    """
+    with lock(order.runs_dir, order.base_url, order.seed):
+        record = Record(watcher)
+        client = make_client(record)
+        if not _resume(order, record, client, clock, watcher):
+            _begin(order, record, client, clock)
+        journal = record.journal
+        if journal is None:
+            raise TypeError("a run was begun without a journal")
+        watcher.began(record.ledger, journal.path)
+        try:
+            error = _play_on(record, client, watcher)
+        finally:
+            journal.close()
+        return Outcome(record.ledger, journal.path, error)
+
+
+def _resume(order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher) -> bool:
+    """Open the unfinished run of this order; return whether there is one."""
+    path = newest(order.runs_dir, order.base_url, order.seed)
+    if path is None:
+        return False
+    if order.is_fresh:
+        _say_what_is_left(path, watcher)
+        return False
+    recovered = recover(path)
+    ledger = recovered.ledger
+    if ledger.is_over or ledger.started is None:
+        return False
+    if recovered.cut_bytes:
+        watcher.notice(f"{recovered.cut_bytes} bytes of a torn last line were cut off {path}")
+    journal = writer.reopen(path, recovered.size, ledger.next_seq, clock.now)
+    if ledger.state.phase == rules.ENDED:
+        record.journal, record.ledger = journal, ledger
+        return True
+    client.layout = wire.layout_from_json(ledger.started.wire)
+    resumed = events.RunResumed(
+        from_seq=ledger.next_seq - 1,
+        bank_at=order.goal.bank_at,
+        bank_rule=order.goal.rule,
+        bot_version=__version__,
+        cut_bytes=recovered.cut_bytes,
+    )
+    record.open(journal, resumed, ledger)
+    return True
+
+
+def _say_what_is_left(path: Path, watcher: Watcher) -> None:
+    try:
+        is_over = recover(path).ledger.is_over
+    except (JournalError, NotAJournal) as exc:
+        watcher.notice(f"leaving a run that cannot be gone on with: {exc}")
+        return
+    if not is_over:
+        watcher.notice(f"leaving the unfinished run {path}")
+
+
+def _begin(order: Order, record: Record, client: Client, clock: Clock) -> None:
+    """Ask for a new run and open its journal."""
+    beginning = client.init(order.seed)
+    run_id = new_run_id(order.seed, clock.now())
+    started = events.RunStarted(
+        journal_version=events.JOURNAL_VERSION,
+        run_id=run_id,
+        bot_version=__version__,
+        base_url=order.base_url,
+        seed=order.seed,
+        bank_at=order.goal.bank_at,
+        bank_rule=order.goal.rule,
+        token=beginning.token,
+        state=wire.public_fields(rules.fresh()),
+        wire=beginning.layout.to_json(),
+        spec=beginning.spec,
+        spec_sha256=spec_digest(beginning.spec),
+    )
+    record.open(writer.create(journal_path(order.runs_dir, run_id), clock.now), started)
+
+
+def _play_on(record: Record, client: Client, watcher: Watcher) -> BotError | None:
+    """Play until the run is over; return the error that suspends or abandons it, if one does."""
+    try:
+        _play_to_the_end(record, client, watcher)
+    except JournalError as exc:
+        return exc
+    except TokenRefused as exc:
+        return _close(record, exc, [events.RunAbandoned(str(exc))])
+    except Diverged as exc:
+        fields = {name: dict(pair) for name, pair in exc.fields.items()}
+        suspended = events.RunSuspended(str(exc), exc.exit_code)
+        return _close(record, exc, [events.FieldsDiverged(fields), suspended])
+    except BotError as exc:
+        return _close(record, exc, [events.RunSuspended(str(exc), exc.exit_code)])
+    except Exception as exc:
+        reason = f"a fault of the bot: {type(exc).__name__}: {exc}"
+        _close(record, BotError(reason), [events.RunSuspended(reason, BotError.exit_code)])
+        raise
+    return None
+
+
+def _close(record: Record, error: BotError, last: list[Event]) -> BotError:
+    """Write the last lines of a sitting; return the error to end with."""
+    try:
+        for event in last:
+            record.write(event)
+        record.sync()
+    except JournalError as exc:
+        return exc
+    return error
+
+
+def _play_to_the_end(record: Record, client: Client, watcher: Watcher) -> None:
+    ledger = record.ledger
+    followed = 0
+    while ledger.state.phase != rules.ENDED:
+        state = ledger.state
+        action = strategy.decide(state, ledger.goal)
+        step = client.act(ledger.token, action, rules.apply(state, action))
+        if step.differences:
+            record.write(events.FieldsDiverged(step.differences))
+            followed += 1
+        else:
+            followed = 0
+        record.write(
+            events.action_taken(
+                state, step.state, action, step.token, step.attempts, step.elapsed_ms
+            ),
+            step.state,
+        )
+        if step.state.score != state.score:
+            record.sync()
+        watcher.moved(ledger, step.elapsed_ms)
+        if followed > MAX_FOLLOWED:
+            raise Contradiction(f"followed the service against the rules {followed} times in a row")
+    record.write(ledger.totals())
+    record.sync()

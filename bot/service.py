@@ -1,0 +1,256 @@
+"""A faithful local Sunpleat service: one pure function from request to answer.
+
+`Service.answer` knows the whole API. It is mounted in a requests session without a socket
+by `LocalAdapter`, and served over real HTTP by `serve`. Everything that a run needs is in its
+signed token, so the same token and action always bring the same answer.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs
+
+import requests
+from itsdangerous import BadData, URLSafeSerializer
+from requests.adapters import BaseAdapter
+from requests.structures import CaseInsensitiveDict
+
+from bot import rules, wire
+from bot.client.redirects import ACTION_PATH, INIT_PATH
+from bot.errors import ActionError, BrokenAnswer, ConfigError, JournalError
+from bot.rules import State
+
+LOCAL_URL: Final = "http://local"
+"""Address at which `LocalAdapter` is mounted; it is never looked up."""
+
+MAX_BODY: Final = 64 * 2**10
+"""Bytes of the longest request body that is read."""
+
+SPEC: Final[Mapping[str, object]] = {
+    "goal": "Restore the garland to 1, 2, …, n with every sun face showing.",
+    "scoring": "A cleared garland earns 100 + 25 n + 10 for each move left of par plus four.",
+    "rules": "A flip reverses the first count pennants and turns each of them over.",
+    "actions": [
+        {"type": "flip", "count": "1 to n, while playing"},
+        {"type": "restart", "when": "playing; costs a leaf"},
+        {"type": "next", "when": "cleared"},
+        {"type": "retry", "when": "out of moves, with leaves left"},
+        {"type": "bank", "when": "any time before the end"},
+    ],
+}
+"""What `init` says of the game."""
+
+
+class Answer(NamedTuple):
+    """One HTTP answer; its body is JSON."""
+
+    status: int
+    body: bytes
+
+
+class Service:
+    """The game behind its API, with a key that signs the tokens."""
+
+    def __init__(self, key: bytes) -> None:
+        """Sign tokens with `key`; only tokens of the same key are taken."""
+        self._tokens = URLSafeSerializer(key, salt="sunpleat")
+
+    def answer(self, method: str, target: str, body: bytes) -> Answer:
+        """Answer a request.
+
+        Args:
+            method: the HTTP method.
+            target: path and query.
+            body: of the request, whatever it is.
+        """
+        path, _, query = target.partition("?")
+        handlers: dict[str, tuple[str, Callable[[], Answer]]] = {
+            INIT_PATH: ("GET", partial(self._init, query)),
+            ACTION_PATH: ("POST", partial(self._action, body)),
+        }
+        if path not in handlers:
+            return _error(404, f"no such path: {path}")
+        expected, handler = handlers[path]
+        if method != expected:
+            return _error(405, f"{path} takes {expected}")
+        if len(body) > MAX_BODY:
+            return _error(413, f"a body has at most {MAX_BODY} bytes")
+        return handler()
+
+    def _init(self, query: str) -> Answer:
+        seed = parse_qs(query).get("seed", ["0"])[-1]
+        if not re.fullmatch(r"[+-]?\d+(\.\d+)?", seed):
+            return _error(400, "seed is a number")
+        return _json(200, {**self._public(rules.fresh()), "spec": SPEC})
+
+    def _action(self, body: bytes) -> Answer:
+        try:
+            request = wire.parse_json(body)
+        except BrokenAnswer:
+            return _error(400, "the body is no JSON")
+        if not isinstance(request, dict):
+            return _error(400, "the body is no JSON object")
+        state = self._read_token(request.get("stateToken"))
+        if state is None:
+            return _error(400, "stateToken was not signed by this service")
+        try:
+            action = rules.parse_action(request.get("action"))
+            after = rules.apply(state, action)
+        except ActionError as exc:
+            legal = wire.legal_actions(state)
+            return _json(200, {"ok": False, "reason": str(exc), "legalActions": legal})
+        return _json(200, self._public(after))
+
+    def _public(self, state: State) -> dict[str, object]:
+        return {
+            "ok": True,
+            "stateToken": self._tokens.dumps(_pack(state)),
+            "state": wire.public_fields(state),
+            "legalActions": wire.legal_actions(state),
+            "score": state.score,
+            "gameOver": state.phase == rules.ENDED,
+        }
+
+    def _read_token(self, token: object) -> State | None:
+        if not isinstance(token, str):
+            return None
+        try:
+            return _unpack(self._tokens.loads(token))
+        except (BadData, UnicodeEncodeError):
+            return None
+
+
+def _pack(state: State) -> list[object]:
+    """Return the fields of a state in their order, as JSON values."""
+    return [getattr(state, name) for name in State.__slots__]
+
+
+def _unpack(values: list[Any]) -> State:
+    state = dict(zip(State.__slots__, values, strict=True))
+    return State(**{**state, "garland": tuple(state["garland"])})
+
+
+def _json(status: int, value: object) -> Answer:
+    return Answer(status, json.dumps(value, separators=(",", ":")).encode("ascii"))
+
+
+def _error(status: int, reason: str) -> Answer:
+    return _json(status, {"ok": False, "reason": reason})
+
+
+class LocalAdapter(BaseAdapter):
+    """A transport of requests that asks a service in this process."""
+
+    def __init__(self, service: Service) -> None:
+        """Take the service to ask."""
+        super().__init__()
+        self._service = service
+
+    def send(
+        self, request: requests.PreparedRequest, *_: object, **__: object
+    ) -> requests.Response:
+        """Return the service's answer as if it had come over the network."""
+        body = request.body or b""
+        answer = self._service.answer(
+            request.method or "GET",
+            request.path_url,
+            body if isinstance(body, bytes) else str(body).encode(),
+        )
+        response = requests.Response()
+        response.status_code = answer.status
+        response.url = request.url or ""
+        response.request = request
+        response.headers = CaseInsensitiveDict({"Content-Type": "application/json"})
+        response.raw = _Body(answer.body)
+        return response
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+class _Body(io.BytesIO):
+    """A body that is read as urllib3 reads one."""
+
+    def read(self, amount: int | None = -1, *, decode_content: bool = False) -> bytes:
+        del decode_content  # it is plain
+        return super().read(amount)
+
+
+def load_key(runs_dir: Path) -> bytes:
+    """Return the signing key kept in the runs folder; make one where there is none.
+
+    Raises:
+        JournalError: it cannot be read or made.
+    """
+    path = runs_dir / ".local-key"
+    try:
+        runs_dir.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            fresh = path.with_name(f".local-key.{secrets.token_hex(4)}")
+            descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_hex(32).encode())
+            try:
+                os.link(fresh, path)  # the first of two processes wins
+            except FileExistsError:
+                pass
+            finally:
+                fresh.unlink()
+        return path.read_bytes()
+    except OSError as exc:
+        raise JournalError(f"cannot keep the local service's key {path}: {exc.strerror}") from exc
+
+
+def wsgi_app(service: Service) -> Callable[..., Iterable[bytes]]:
+    """Return the service as a WSGI application (PEP 3333)."""
+
+    def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+        target = environ["PATH_INFO"]
+        if environ.get("QUERY_STRING"):
+            target += "?" + environ["QUERY_STRING"]
+        body = environ["wsgi.input"].read(MAX_BODY + 1)
+        answer = service.answer(environ["REQUEST_METHOD"], target, body)
+        status = f"{answer.status} {HTTPStatus(answer.status).phrase}"
+        headers = [
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(len(answer.body))),
+        ]
+        start_response(status, headers)
+        return [answer.body]
+
+    return app
+
+
+def serve(service: Service, host: str, port: int, announce: Callable[[str], None]) -> None:
+    """Serve over HTTP until the process is stopped; `announce` is told the base URL.
+
+    Raises:
+        ConfigError: the address cannot be listened at.
+    """
+    from waitress.server import create_server  # noqa: PLC0415 - a bot that plays does not need it
+
+    is_ipv6 = ":" in host
+    try:
+        family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as exc:
+        why = getattr(exc, "strerror", None) or exc
+        raise ConfigError(f"cannot listen at {host}:{port}: {why}") from exc
+    with listener:
+        server = create_server(wsgi_app(service), sockets=[listener], threads=4)
+        name = f"[{host}]" if is_ipv6 else host
+        announce(f"http://{name}:{listener.getsockname()[1]}")
+        try:
+            server.run()
+        finally:
+            server.close()
