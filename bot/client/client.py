@@ -12,6 +12,7 @@ import requests
 from bot import wire
 from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind, from_status
+from bot.client.limits import INIT_GIVE_UP_S, Limits
 from bot.client.redirects import ACTION_PATH, INIT_PATH, moved_along, redirected
 from bot.client.transport import Transport, describe_error
 from bot.errors import (
@@ -26,28 +27,9 @@ from bot.errors import (
 from bot.rules import Action, State
 from bot.wire import Differences, Layout, WireSettings
 
-INIT_GIVE_UP_S: Final = 60.0
-"""How long `init` is tried; nothing is at stake before it is answered."""
-
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the client may ask of the service, and of our patience."""
-
-    timeout_s: float = 30.0
-    """One whole attempt, last byte included."""
-    give_up_after_s: float = 900.0
-    """Without progress."""
-    max_rps: float | None = None
-    """Requests a second, evenly paced, retries included."""
-    max_requests: int | None = None
-    """Requests of this call, retries included."""
-    max_minutes: float | None = None
-    """Length of this call."""
 
 
 class Listener(Protocol):

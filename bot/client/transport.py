@@ -100,7 +100,7 @@ class _Reader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer, as in typeshed
+    def readinto(self, buffer: Any) -> int:
         return self._deadline.keep_trying(lambda: self._sock.recv_into(buffer))
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class _Socket:
         self._sock = sock
         self._deadline = deadline
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the socket has
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)
 
     def settimeout(self, value: float | None) -> None:
@@ -139,7 +139,7 @@ class _DeadlineMixin:
 
     sock: Any
 
-    def __init__(self, *args: Any, deadline: Deadline, **kwargs: Any) -> None:  # noqa: ANN401 - urllib3's own
+    def __init__(self, *args: Any, deadline: Deadline, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._deadline = deadline
 
@@ -164,18 +164,18 @@ class DeadlineAdapter(HTTPAdapter):
         self._deadline = deadline
         super().__init__(pool_connections=4, pool_maxsize=1, max_retries=0)
 
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - requests' own
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pools of requests with connections of ours."""
         super().init_poolmanager(*args, **kwargs)
         self._use_deadlines(self.poolmanager)
 
-    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - requests' own
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         """Make the pools of a proxy with connections of ours."""
         manager = super().proxy_manager_for(*args, **kwargs)
         self._use_deadlines(manager)
         return manager
 
-    def _use_deadlines(self, manager: Any) -> None:  # noqa: ANN401 - a PoolManager or its proxy kin
+    def _use_deadlines(self, manager: Any) -> None:
         manager.pool_classes_by_scheme = {
             "http": _pool(HTTPConnectionPool, _HTTPConnection, self._deadline),
             "https": _pool(HTTPSConnectionPool, _HTTPSConnection, self._deadline),

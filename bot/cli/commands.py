@@ -1,0 +1,135 @@
+"""The verbs of the command line. What is heavy is imported by the verb that needs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from bot import __version__, console
+from bot.cli.options import PREFIX, SETTINGS
+from bot.cli.settings import CONFIG_VARIABLE, DEFAULT_CONFIG, find_config, resolve
+
+CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def _load_config(ctx: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
+    """Read the configuration file before any setting is looked up."""
+    config = find_config(given)
+    ctx.default_map = dict(config.values)
+    ctx.obj = config
+    return given
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings=CONTEXT,
+    params=list(SETTINGS),
+    epilog="""\b
+Examples:
+  python -m bot --local                    play on the built-in service
+  python -m bot --seed 7 --bank-at 21050   play on the remote one, in short
+  python -m bot replay latest              prove the last run
+  python -m bot check                      show settings; ask the service once
+
+\b
+Every setting can also come from the environment (SUNPLEAT_BANK_AT=21050) or from a
+TOML file (bank_at = 21050); a flag wins over the environment, that over the file.
+
+\b
+Exit codes: 0 banked as asked; 1 ended otherwise, or a replay found a fault; 2 usage;
+69 service unavailable; 70 fault of the bot; 74 journal; 75 try later; 76 the service
+contradicts the rules; 77 token refused, run abandoned; 78 configuration;
+130/143 stopped. After 69, 75, 76, 130 and 143 the next call goes on with the run.
+""",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=_load_config,
+    metavar="FILE",
+    help=f"TOML file of settings.  [default: {CONFIG_VARIABLE}, else {DEFAULT_CONFIG}]",
+)
+@click.option("--fresh", is_flag=True, help="Begin a new run though one is unfinished.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.version_option(__version__, prog_name="sunpleat-bot")
+@click.pass_context
+def cli(ctx: click.Context, /, *, fresh: bool, as_json: bool, **_: Any) -> int:
+    """Play Sunpleat, unattended, until the bank threshold; or one of the commands below.
+
+    Without a command it plays: it clears garland after garland in the fewest flips, writes
+    every token and award into a journal, and banks at the threshold. Stop it as you like: the
+    next call with the same service and seed goes on where it was.
+    """
+    settings = ctx.obj = resolve(ctx, ctx.obj)
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from bot.cli.playing import play  # noqa: PLC0415
+
+    return play(settings, is_fresh=fresh, as_json=as_json)
+
+
+def _runs_dir_option(function: Any) -> Any:
+    return click.option(
+        "--runs-dir",
+        type=click.Path(path_type=Path),
+        envvar=f"{PREFIX}RUNS_DIR",
+        metavar="DIR",
+        help="Folder of the journals.  [default: the setting's]",
+    )(function)
+
+
+@cli.command(context_settings=CONTEXT)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port to listen at; 0 picks a free one.",
+)
+@click.option(
+    "--runs-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Take the tokens of --local runs in this folder, too.  [default: tokens of this call]",
+)
+def serve(host: str, port: int, runs_dir: Path | None) -> int:
+    """Serve the game over HTTP; the first line printed is the base URL."""
+    from bot.cli.playing import serve as run  # noqa: PLC0415
+
+    return run(host, port, runs_dir)
+
+
+@cli.command(context_settings=CONTEXT)
+@click.argument("pennants", nargs=-1, required=True, metavar="PENNANTS...")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+def solve(pennants: tuple[str, ...], *, as_json: bool) -> int:
+    """Print the fewest flips that restore a garland, such as: solve -- -2 -1 3."""
+    from bot import solver  # noqa: PLC0415
+    from bot.garland import flip, parse_garland  # noqa: PLC0415
+
+    try:
+        numbers: list[object] = [int(pennant) for pennant in pennants]
+    except ValueError:
+        numbers = list(pennants)
+    garland = parse_garland(numbers)
+    flips = solver.solve(garland)
+    if as_json:
+        console.answer(json.dumps({"flips": flips, "par": len(flips)}))
+        return 0
+    console.answer(f"        {format_garland(garland)}")
+    for count in flips:
+        garland = flip(garland, count)
+        console.answer(f"flip {count}  {format_garland(garland)}")
+    console.answer(f"par {len(flips)}")
+    return 0
+
+
+def format_garland(garland: tuple[int, ...]) -> str:
+    """Write a garland as a row of signed numbers."""
+    return " ".join(f"{pennant:+d}" for pennant in garland)

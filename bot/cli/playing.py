@@ -1,0 +1,132 @@
+"""Wiring a sitting: transport, client, journal and display, and the signals that end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from bot import console, player
+from bot.cli.settings import Settings, check_goal
+from bot.client.client import Client, Listener
+from bot.client.clock import Clock, StopRequest
+from bot.client.environment import Surroundings, settle
+from bot.client.transport import Deadline, Transport, new_session, new_transport
+from bot.player import Order, Outcome
+from bot.service import LOCAL_URL, LocalAdapter, Service, load_key
+from bot.service import serve as serve_http
+
+
+def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
+    """Play one sitting and show it; return the exit code that it earned."""
+    check_goal(settings.goal)
+    stop = StopRequest()
+    display = console.choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
+    order = Order(
+        base_url=settings.base_url,
+        seed=settings.seed,
+        goal=settings.goal,
+        runs_dir=settings.runs_dir,
+        is_fresh=is_fresh,
+    )
+    clock = Clock(stop)
+    transport = open_transport(settings, stop)
+    with _signals(stop):
+        try:
+            outcome = player.play(
+                order,
+                lambda listener: new_client(settings, transport, clock, listener),
+                clock,
+                display,
+            )
+        finally:
+            display.close()
+    display.ended(outcome.ledger, outcome.path)
+    if as_json:
+        console.answer(json.dumps(describe(outcome)))
+    if outcome.error is not None:
+        console.say(f"sunpleat-bot: {outcome.error}")
+    elif outcome.exit_code:
+        console.say(f"sunpleat-bot: the run ended {outcome.ledger.state.end_reason}, not as asked")
+    return outcome.exit_code
+
+
+def describe(outcome: Outcome) -> dict[str, object]:
+    """Return the result of a sitting for programs."""
+    ledger = outcome.ledger
+    totals = ledger.totals()
+    return {
+        "run_id": ledger.started.run_id if ledger.started else None,
+        "journal": str(outcome.path),
+        "score": totals.score,
+        "boards": totals.boards,
+        "flips": totals.flips,
+        "requests": totals.requests,
+        "retries": totals.retries,
+        "leaves": ledger.state.leaves,
+        "end_reason": ledger.state.end_reason,
+        "seconds": totals.seconds,
+    }
+
+
+def open_transport(settings: Settings, stop: StopRequest) -> Transport:
+    """Return the way to the service: over the network, or to the one in this process.
+
+    Raises:
+        ConfigError: the environment names a file or a proxy that cannot be used.
+        JournalError: the key of the local service cannot be kept in the runs folder.
+    """
+    if settings.is_local:
+        session = new_session()
+        session.mount(LOCAL_URL, LocalAdapter(Service(load_key(settings.runs_dir))))
+        return Transport(session, Deadline(stop), Surroundings())
+    surroundings = settle(
+        os.environ, settings.base_url, use_proxies=settings.use_environment_proxies
+    )
+    for scheme, proxy in surroundings.proxies.items():
+        console.say(f"using the proxy {proxy} for {scheme}")
+    return new_transport(stop, surroundings)
+
+
+def new_client(
+    settings: Settings, transport: Transport, clock: Clock, listener: Listener
+) -> Client:
+    """Return a client of the service that the settings name."""
+    return Client(
+        transport,
+        LOCAL_URL if settings.is_local else settings.base_url,
+        settings.limits,
+        clock=clock,
+        listener=listener,
+        wire_settings=settings.wire,
+        is_following=settings.is_following,
+    )
+
+
+def serve(host: str, port: int, runs_dir: Path | None) -> int:
+    """Serve the game until the process is stopped."""
+    key = load_key(runs_dir) if runs_dir else secrets.token_hex(32).encode()
+    serve_http(Service(key), host, port, console.answer)
+    return 0
+
+
+@contextmanager
+def _signals(stop: StopRequest) -> Iterator[None]:
+    """Let SIGINT and SIGTERM ask to stop; a second SIGINT ends the process at once."""
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if stop.signal_number is not None and number == signal.SIGINT:
+            os._exit(128 + number)
+        stop.ask(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

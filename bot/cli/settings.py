@@ -1,0 +1,216 @@
+"""The settings of one call: the configuration file, and the values that travel on."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from bot import strategy, wire
+from bot.cli.options import PREFIX, SETTINGS
+from bot.client.limits import POLITE_RPS, Limits
+from bot.errors import ConfigError, UsageError
+from bot.strategy import Goal
+from bot.wire import WireSettings
+
+CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
+DEFAULT_CONFIG: Final = Path("configs", "default.toml")
+LOCAL: Final = "local"
+"""What the journal has for the base URL of the built-in service."""
+FILE_NAMES: Final = ("runs_dir", "metrics_file")
+"""Settings that name a file or folder; a relative one follows the configuration file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one call is to do."""
+
+    base_url: str
+    """`local` for the built-in service."""
+    seed: int
+    goal: Goal
+    runs_dir: Path
+    limits: Limits
+    is_following: bool
+    use_environment_proxies: bool
+    is_quiet: bool
+    log_format: str
+    notify_url: str
+    """Empty for none."""
+    metrics_file: Path | None
+    wire: WireSettings
+    sources: Mapping[str, str]
+    """Where the value of each setting came from, for people."""
+    values: Mapping[str, object]
+    """Each setting as it was given."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether to play on the built-in service."""
+        return self.base_url == LOCAL
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A configuration file, read and checked."""
+
+    path: Path | None
+    """None where there is none."""
+    values: Mapping[str, object]
+    wire: WireSettings
+
+
+def find_config(given: Path | None) -> ConfigFile:
+    """Read the configuration file: the one given, else the variable's, else the default's.
+
+    Raises:
+        UsageError: the given file is not there.
+        ConfigError: a file cannot be read, or has something wrong in it.
+    """
+    if given is not None:
+        if not given.is_file():
+            raise UsageError(f"--config: there is no file {given}")
+        return _read(given, f"--config {given}")
+    named = os.environ.get(CONFIG_VARIABLE)
+    if named:
+        return _read(Path(named), f"{CONFIG_VARIABLE}={named}")
+    if DEFAULT_CONFIG.is_file():
+        return _read(DEFAULT_CONFIG, str(DEFAULT_CONFIG))
+    return ConfigFile(None, {}, WireSettings())
+
+
+def _read(path: Path, label: str) -> ConfigFile:
+    try:
+        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as exc:
+        raise ConfigError(f"{label}: cannot be read: {exc.strerror}") from exc
+    except ValueError as exc:
+        raise ConfigError(f"{label}: not TOML: {exc}") from exc
+    known = {str(setting.name): setting for setting in SETTINGS}
+    values: dict[str, object] = {}
+    wire_table: object = {}
+    for key, value in table.items():
+        if key == "wire":
+            wire_table = value
+        elif key in known:
+            try:
+                values[key] = known[key].read_file_value(value)
+            except ValueError as exc:
+                raise ConfigError(f"{label}: {key}: {exc}") from exc
+        else:
+            raise ConfigError(f"{label}: {_unknown(key, [*known, 'wire'])}")
+    for name in FILE_NAMES:
+        if values.get(name):
+            values[name] = path.parent / str(values[name])
+    return ConfigFile(path, values, _read_wire(wire_table, label))
+
+
+def _read_wire(table: object, label: str) -> WireSettings:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{label}: wire: expected a table such as [wire], got {table!r}")
+    paths = {}
+    ignore: object = []
+    for key, value in table.items():
+        if key == "ignore":
+            ignore = value
+        elif key in wire.LOCATABLE:
+            try:
+                paths[key] = wire.parse_path(value)
+            except ValueError as exc:
+                raise ConfigError(f"{label}: wire.{key}: {exc}") from exc
+        else:
+            raise ConfigError(f"{label}: wire: {_unknown(key, [*wire.LOCATABLE, 'ignore'])}")
+    if not isinstance(ignore, list) or not all(isinstance(name, str) for name in ignore):
+        raise ConfigError(f"{label}: wire.ignore: expected a list of names, got {ignore!r}")
+    return WireSettings(paths, frozenset(ignore))
+
+
+def _unknown(key: str, known: Iterable[str]) -> str:
+    guesses = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean {guesses[0]!r}?" if guesses else f"there are {', '.join(known)}"
+    return f"unknown key {key!r}; {hint}"
+
+
+def resolve(ctx: click.Context, config: ConfigFile) -> Settings:
+    """Put the parsed options of `ctx` together.
+
+    Raises:
+        UsageError: two flags cannot go together.
+        ConfigError: two values from the environment or the file cannot.
+    """
+    values: dict[str, Any] = {
+        str(setting.name): ctx.params[str(setting.name)] for setting in SETTINGS
+    }
+    is_local = _is_local(ctx, values)
+    max_rps = values["max_rps"]
+    if max_rps is None and not is_local:
+        max_rps = POLITE_RPS
+    limits = Limits(
+        timeout_s=values["timeout"],
+        give_up_after_s=values["give_up_after"],
+        max_rps=max_rps or None,
+        max_requests=values["max_requests"],
+        max_minutes=values["max_minutes"],
+    )
+    return Settings(
+        base_url=LOCAL if is_local else values["base_url"],
+        seed=values["seed"],
+        goal=Goal(values["bank_at"], values["bank_rule"]),
+        runs_dir=values["runs_dir"],
+        limits=limits,
+        is_following=values["on_divergence"] == "follow",
+        use_environment_proxies=values["use_environment_proxies"],
+        is_quiet=values["quiet"],
+        log_format=values["log_format"],
+        notify_url=values["notify_url"],
+        metrics_file=Path(values["metrics_file"]) if values["metrics_file"] else None,
+        wire=config.wire,
+        sources={name: _source(ctx, name, config) for name in values},
+        values=values,
+    )
+
+
+def check_goal(goal: Goal) -> None:
+    """Refuse a number of points that no play lands on.
+
+    Raises:
+        ConfigError: there is none; names the nearest numbers.
+    """
+    if goal.rule != strategy.EXACTLY or strategy.is_reachable(goal.bank_at):
+        return
+    below, above = strategy.nearest_reachable(goal.bank_at)
+    raise ConfigError(
+        f"no play ends on exactly {goal.bank_at} points; the nearest are {below} and {above}"
+    )
+
+
+def _is_local(ctx: click.Context, values: Mapping[str, Any]) -> bool:
+    """Tell which of `local` and `base_url` holds: the one from the stronger source."""
+    if not values["local"]:
+        return False
+    local, base_url = (ctx.get_parameter_source(name) for name in ("local", "base_url"))
+    if local is None or base_url is None:
+        raise TypeError("both settings have been parsed")
+    if local != base_url:
+        return local < base_url
+    message = "local and base-url cannot go together; leave one of them out"
+    raise (UsageError if local is ParameterSource.COMMANDLINE else ConfigError)(message)
+
+
+def _source(ctx: click.Context, name: str, config: ConfigFile) -> str:
+    match ctx.get_parameter_source(name):
+        case ParameterSource.COMMANDLINE:
+            return "command line"
+        case ParameterSource.ENVIRONMENT:
+            return PREFIX + name.upper()
+        case ParameterSource.DEFAULT_MAP:
+            return str(config.path)
+        case _:
+            return "built-in"

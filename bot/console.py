@@ -1,0 +1,336 @@
+"""What a person sees while it plays: progress, lines, and a summary at the end.
+
+Everything goes to stderr, and nothing that happens to a terminal or a pipe reaches the game:
+what cannot be written is dropped.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from array import array
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from bot.client.failures import Failure
+    from bot.journal.ledger import Ledger
+
+LINE_EVERY_S: Final = 60.0
+"""Seconds between two lines when nothing is wrong and there is no terminal."""
+REFRESH_EVERY_S: Final = 0.2
+"""Seconds between two changes of the progress bar."""
+
+
+def printable(text: str) -> str:
+    """Return `text` with every character that could move a terminal escaped."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else _escape(character)
+        for character in text
+    )
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def write(stream: TextIO | None, text: str) -> None:
+    """Write a line to a stream that may be closed, full, or gone."""
+    if stream is None:
+        return
+    try:
+        stream.write(text + "\n")
+        stream.flush()
+    except (OSError, ValueError):
+        return
+
+
+def say(text: str) -> None:
+    """Tell people something, on stderr."""
+    write(sys.stderr, printable(text))
+
+
+def answer(text: str) -> None:
+    """Give a result, on stdout."""
+    write(sys.stdout, printable(text))
+
+
+class Figures:
+    """What a sitting has taken so far, for the summary."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.began_at = time.monotonic()
+        self.first_score = 0
+        self.causes: Counter[str] = Counter()
+        self._elapsed_ms = array("f")
+
+    def add(self, elapsed_ms: float) -> None:
+        """Count an answer."""
+        self._elapsed_ms.append(elapsed_ms)
+
+    @property
+    def actions(self) -> int:
+        """Actions of this sitting."""
+        return len(self._elapsed_ms)
+
+    @property
+    def seconds(self) -> float:
+        """Length of this sitting so far."""
+        return time.monotonic() - self.began_at
+
+    def seconds_to_go(self, ledger: Ledger) -> float | None:
+        """Return the time to the threshold at the pace of this sitting, None while unknown."""
+        gained = ledger.state.score - self.first_score
+        if gained <= 0:
+            return None
+        return max(0, ledger.goal.bank_at - ledger.state.score) * self.seconds / gained
+
+    def percentile_ms(self, share: float) -> float:
+        """Return the answer time that this share (0 to 1) of all answers did not exceed."""
+        ordered = sorted(self._elapsed_ms)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+    def summary(self, ledger: Ledger, path: Path) -> str:
+        """Return the few lines that end a sitting."""
+        tally = ledger.tally
+        median, slow = self.percentile_ms(0.5), self.percentile_ms(0.99)
+        causes = ", ".join(f"{count} x {cause}" for cause, count in self.causes.most_common(5))
+        return "\n".join(
+            (
+                f"  points   {ledger.state.score:,} of {ledger.goal.bank_at:,}",
+                f"  boards   {tally.boards:,}, {ledger.state.leaves} leaves left",
+                f"  time     {duration(self.seconds)} now, {duration(ledger.seconds)} in all",
+                f"  requests {tally.requests:,}, {tally.retries:,} retries"
+                + (f" ({causes})" if causes else ""),
+                f"  answers  {median:.1f} ms median, {slow:.1f} ms 99th percentile",
+                f"  journal  {path}",
+            )
+        )
+
+
+def duration(seconds: float) -> str:
+    """Write seconds as people read them: `1 h 02 min`, `3 min 20 s`, `4.2 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+class Display:
+    """Is told what happens, and shows nothing of it; the other displays do.
+
+    It is what `player.Watcher` asks for.
+    """
+
+    def began(self, ledger: Ledger, path: Path) -> None:
+        """A sitting begins; its journal is at `path`."""
+
+    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+        """An action was accepted, `elapsed_ms` after it was sent."""
+
+    def failed(self, what: str, failure: Failure, wait_s: float) -> None:
+        """A request failed, and is sent again after `wait_s`."""
+
+    def notice(self, text: str) -> None:
+        """Something happened that people should read."""
+
+    def ended(self, ledger: Ledger, path: Path) -> None:
+        """The sitting is over."""
+
+    def close(self) -> None:
+        """Nothing more is shown."""
+
+
+class Lines(Display):
+    """Lines with a time, for a log: text or JSON."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Write each line as JSON where `as_json`, as key=value otherwise."""
+        import structlog  # noqa: PLC0415 - a terminal does not need it
+
+        renderer = (
+            structlog.processors.JSONRenderer()
+            if as_json
+            else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
+        )
+        self._log = structlog.wrap_logger(
+            structlog.PrintLogger(_Stderr()),  # type: ignore[arg-type]  # it writes and flushes, no more
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
+                renderer,
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(0),
+        ).bind()
+        self._figures = Figures()
+        self._next_line_at = time.monotonic() + LINE_EVERY_S
+
+    def began(self, ledger: Ledger, path: Path) -> None:
+        """Say which run this is and where it stands."""
+        self._figures.first_score = ledger.state.score
+        self._log.info(
+            "playing",
+            journal=str(path),
+            score=ledger.state.score,
+            bank_at=ledger.goal.bank_at,
+            bank_rule=ledger.goal.rule,
+        )
+
+    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+        """Say once a minute how far it is."""
+        self._figures.add(elapsed_ms)
+        if time.monotonic() < self._next_line_at:
+            return
+        self._next_line_at = time.monotonic() + LINE_EVERY_S
+        to_go = self._figures.seconds_to_go(ledger)
+        self._log.info(
+            "progress",
+            score=ledger.state.score,
+            bank_at=ledger.goal.bank_at,
+            boards=ledger.tally.boards,
+            actions_per_s=round(self._figures.actions / self._figures.seconds, 1),
+            eta_s=None if to_go is None else round(to_go),
+        )
+
+    def failed(self, what: str, failure: Failure, wait_s: float) -> None:
+        """Say what went wrong, and when it is tried again."""
+        self._figures.causes[failure.cause] += 1
+        self._log.warning("request failed", what=what, cause=failure.cause, wait_s=wait_s)
+
+    def notice(self, text: str) -> None:
+        """Say it."""
+        self._log.warning(text)
+
+    def ended(self, ledger: Ledger, path: Path) -> None:
+        """Sum up."""
+        figures = self._figures
+        self._log.info(
+            "ended" if ledger.is_over else "suspended",
+            score=ledger.state.score,
+            boards=ledger.tally.boards,
+            leaves=ledger.state.leaves,
+            seconds=ledger.seconds,
+            requests=ledger.tally.requests,
+            retries=ledger.tally.retries,
+            causes=dict(figures.causes.most_common(5)) or None,
+            median_ms=round(figures.percentile_ms(0.5), 1),
+            p99_ms=round(figures.percentile_ms(0.99), 1),
+            journal=str(path),
+        )
+
+
+class _Stderr:
+    """Stderr for a logger, with nothing in it that moves a terminal."""
+
+    def write(self, text: str) -> None:
+        if text.strip("\n"):
+            say(text.rstrip("\n"))
+
+    def flush(self) -> None:
+        """Do nothing: `say` flushes."""
+
+
+class Live(Display):
+    """A progress bar on a terminal."""
+
+    def __init__(self) -> None:
+        """Begin without a bar; it comes with the run."""
+        self._figures = Figures()
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._next_refresh_at = 0.0
+
+    def began(self, ledger: Ledger, path: Path) -> None:
+        """Show the bar."""
+        from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+        from rich.progress import (  # noqa: PLC0415
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+        )
+
+        self._figures.first_score = ledger.state.score
+        say(f"journal {path}")
+        self._progress = Progress(
+            TextColumn("{task.fields[score]} of {task.fields[goal]}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[boards]} boards, {task.fields[pace]}"),
+            console=Console(stderr=True),
+        )
+        self._task = self._progress.add_task(
+            "", total=max(1, ledger.goal.bank_at), **self._fields(ledger)
+        )
+        self._progress.start()
+
+    def _fields(self, ledger: Ledger) -> dict[str, Any]:
+        to_go = self._figures.seconds_to_go(ledger)
+        rate = self._figures.actions / max(self._figures.seconds, 0.001)
+        time_to_go = "" if to_go is None else f", {duration(to_go)} to go"
+        return {
+            "score": f"{ledger.state.score:,}",
+            "goal": f"{ledger.goal.bank_at:,}",
+            "boards": f"{ledger.tally.boards:,}",
+            "pace": f"{rate:.0f} actions a second{time_to_go}",
+        }
+
+    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+        """Move the bar, a few times a second."""
+        self._figures.add(elapsed_ms)
+        now = time.monotonic()
+        if now >= self._next_refresh_at:
+            self._next_refresh_at = now + REFRESH_EVERY_S
+            self._refresh(ledger)
+
+    def _refresh(self, ledger: Ledger) -> None:
+        if self._progress is not None and self._task is not None:
+            completed = min(ledger.state.score, max(1, ledger.goal.bank_at))
+            self._progress.update(self._task, completed=completed, **self._fields(ledger))
+
+    def failed(self, what: str, failure: Failure, wait_s: float) -> None:
+        """Say above the bar what went wrong."""
+        self._figures.causes[failure.cause] += 1
+        self.notice(f"{what}: {failure.cause}; again in {duration(wait_s)}")
+
+    def notice(self, text: str) -> None:
+        """Say it above the bar."""
+        if self._progress is None:
+            say(text)
+        else:
+            self._progress.console.print(printable(text), markup=False, highlight=False)
+
+    def ended(self, ledger: Ledger, path: Path) -> None:
+        """Take the bar to where it ends, and sum up."""
+        self._refresh(ledger)
+        self.close()
+        say("banked" if ledger.is_over else "suspended")
+        say(self._figures.summary(ledger, path))
+
+    def close(self) -> None:
+        """Leave the bar where it is."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+def choose_display(*, is_quiet: bool, log_format: str) -> Display:
+    """Return the display that fits where stderr goes."""
+    if is_quiet:
+        return Display()
+    if log_format == "text" and sys.stderr is not None and _is_terminal(sys.stderr):
+        return Live()
+    return Lines(as_json=log_format == "json")
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
