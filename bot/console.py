@@ -147,6 +147,44 @@ class Display:
         """Nothing more is shown."""
 
 
+class Several(Display):
+    """Several displays that are all told."""
+
+    def __init__(self, *displays: Display) -> None:
+        """Tell each of `displays`, in this order."""
+        self._displays = displays
+
+    def began(self, ledger: Ledger, path: Path) -> None:
+        """Tell it."""
+        for display in self._displays:
+            display.began(ledger, path)
+
+    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+        """Tell it."""
+        for display in self._displays:
+            display.moved(ledger, elapsed_ms)
+
+    def failed(self, what: str, failure: Failure, wait_s: float) -> None:
+        """Tell it."""
+        for display in self._displays:
+            display.failed(what, failure, wait_s)
+
+    def notice(self, text: str) -> None:
+        """Tell it."""
+        for display in self._displays:
+            display.notice(text)
+
+    def ended(self, ledger: Ledger, path: Path) -> None:
+        """Tell it."""
+        for display in self._displays:
+            display.ended(ledger, path)
+
+    def close(self) -> None:
+        """Tell it."""
+        for display in self._displays:
+            display.close()
+
+
 class Lines(Display):
     """Lines with a time, for a log: text or JSON."""
 

@@ -17,7 +17,7 @@ from bot.client.failures import Failure, Kind
 from bot.errors import BotError, Contradiction, Diverged, JournalError, NotAJournal, TokenRefused
 from bot.journal import events, writer
 from bot.journal.events import Event
-from bot.journal.folder import journal_path, new_run_id, newest
+from bot.journal.folder import journal_path, last_start, new_run_id, newest
 from bot.journal.ledger import INIT, Ledger, spec_digest
 from bot.journal.lock import lock
 from bot.journal.recover import recover
@@ -135,7 +135,7 @@ def play(
         record = Record(watcher)
         client = make_client(record)
         if not _resume(order, record, client, clock, watcher):
-            _begin(order, record, client, clock)
+            _begin(order, record, client, clock, watcher)
         journal = record.journal
         if journal is None:
             raise TypeError("a run was begun without a journal")
@@ -187,9 +187,17 @@ def _say_what_is_left(path: Path, watcher: Watcher) -> None:
         watcher.notice(f"leaving the unfinished run {path}")
 
 
-def _begin(order: Order, record: Record, client: Client, clock: Clock) -> None:
+def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher) -> None:
     """Ask for a new run and open its journal."""
     beginning = client.init(order.seed)
+    for place, why in beginning.layout.passed_over.items():
+        watcher.notice(f"{place} is passed over for this run: {why}")
+    last = last_start(order.runs_dir, order.base_url)
+    if last is not None and last.spec_sha256 != spec_digest(beginning.spec):
+        watcher.notice(
+            f"the service does not describe the game as in the run {last.run_id}; "
+            f"the verb check shows the difference"
+        )
     run_id = new_run_id(order.seed, clock.now())
     started = events.RunStarted(
         journal_version=events.JOURNAL_VERSION,

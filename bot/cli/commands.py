@@ -13,20 +13,32 @@ from bot.cli.options import PREFIX, SETTINGS
 from bot.cli.settings import CONFIG_VARIABLE, DEFAULT_CONFIG, find_config, resolve
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+CONFIG_KEY: Final = "sunpleat.config"
+"""Where the contexts of click share the configuration file."""
 
 
-def _load_config(ctx: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
+def _load_config(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:
     """Read the configuration file before any setting is looked up."""
-    config = find_config(given)
-    ctx.default_map = dict(config.values)
-    ctx.obj = config
-    return given
+    if given is not None or CONFIG_KEY not in ctx.meta:
+        ctx.meta[CONFIG_KEY] = find_config(given)
+    ctx.default_map = dict(ctx.meta[CONFIG_KEY].values)
+
+
+CONFIG: Final = click.Option(
+    ["--config"],
+    type=click.Path(path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=_load_config,
+    metavar="FILE",
+    help=f"TOML file of settings.  [default: {CONFIG_VARIABLE}, else {DEFAULT_CONFIG}]",
+)
 
 
 @click.group(
     invoke_without_command=True,
     context_settings=CONTEXT,
-    params=list(SETTINGS),
+    params=[*SETTINGS, CONFIG],
     epilog="""\b
 Examples:
   python -m bot --local                    play on the built-in service
@@ -45,15 +57,6 @@ contradicts the rules; 77 token refused, run abandoned; 78 configuration;
 130/143 stopped. After 69, 75, 76, 130 and 143 the next call goes on with the run.
 """,
 )
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    is_eager=True,
-    expose_value=False,
-    callback=_load_config,
-    metavar="FILE",
-    help=f"TOML file of settings.  [default: {CONFIG_VARIABLE}, else {DEFAULT_CONFIG}]",
-)
 @click.option("--fresh", is_flag=True, help="Begin a new run though one is unfinished.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.version_option(__version__, prog_name="sunpleat-bot")
@@ -65,7 +68,7 @@ def cli(ctx: click.Context, /, *, fresh: bool, as_json: bool, **_: Any) -> int:
     every token and award into a journal, and banks at the threshold. Stop it as you like: the
     next call with the same service and seed goes on where it was.
     """
-    settings = ctx.obj = resolve(ctx, ctx.obj)
+    settings = ctx.obj = resolve(ctx, ctx.meta[CONFIG_KEY])
     if ctx.invoked_subcommand is not None:
         return 0
     from bot.cli.playing import play  # noqa: PLC0415
@@ -81,6 +84,15 @@ def _runs_dir_option(function: Any) -> Any:
         metavar="DIR",
         help="Folder of the journals.  [default: the setting's]",
     )(function)
+
+
+@cli.command(context_settings=CONTEXT, params=[*SETTINGS, CONFIG])
+@click.pass_context
+def check(ctx: click.Context, /, **_: Any) -> int:
+    """Show settings and where each came from; ask the service once; play nothing."""
+    from bot.cli.checking import check as run  # noqa: PLC0415
+
+    return run(resolve(ctx, ctx.meta[CONFIG_KEY]))
 
 
 @cli.command(context_settings=CONTEXT)

@@ -43,6 +43,18 @@ class BaseUrl(click.ParamType[str]):
         return f"{url.scheme}://{netloc}{url.path.rstrip('/')}"
 
 
+class PingUrl(click.ParamType[str]):
+    """An http or https address, or nothing."""
+
+    name = "url"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the address as it is."""
+        if value and not value.startswith(("http://", "https://")):
+            self.fail(f"{value!r} is no http or https address", param, ctx)
+        return value
+
+
 class Number(click.FloatRange):
     """A finite number in a range."""
 
@@ -85,7 +97,10 @@ class Setting(click.Option):
             return super().handle_parse_result(ctx, opts, args)
         except click.BadParameter as exc:
             if ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT:
-                raise ConfigError(f"environment variable {self.envvar}: {exc.message}") from exc
+                expected = _describe_type(self.type)
+                raise ConfigError(
+                    f"environment variable {self.envvar}: expected {expected}; {exc.message}"
+                ) from exc
             raise
 
     def read_file_value(self, value: object) -> object:
@@ -100,7 +115,7 @@ class Setting(click.Option):
         try:
             return self.type.convert(value, self, None)
         except click.BadParameter as exc:
-            raise ValueError(exc.message) from exc
+            raise ValueError(f"expected {_describe_type(self.type)}; {exc.message}") from exc
 
 
 def _toml_types(kind: click.ParamType[Any]) -> tuple[type, ...]:
@@ -229,7 +244,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     _setting(
         "--notify-url",
-        type=str,
+        type=PingUrl(),
         default="",
         metavar="URL",
         help="Ask this URL at start (/start), success and failure (/EXIT CODE).",

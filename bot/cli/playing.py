@@ -12,21 +12,44 @@ from pathlib import Path
 from types import FrameType
 
 from bot import console, player
+from bot.cli.monitoring import Metrics, Notifier
 from bot.cli.settings import Settings, check_goal
 from bot.client.client import Client, Listener
 from bot.client.clock import Clock, StopRequest
 from bot.client.environment import Surroundings, settle
 from bot.client.transport import Deadline, Transport, new_session, new_transport
+from bot.errors import BotError
 from bot.player import Order, Outcome
 from bot.service import LOCAL_URL, LocalAdapter, Service, load_key
 from bot.service import serve as serve_http
 
 
 def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
-    """Play one sitting and show it; return the exit code that it earned."""
+    """Play one sitting, show it, and notify of it; return the exit code that it earned.
+
+    Raises:
+        BotError: no run could be begun or gone on with.
+    """
     check_goal(settings.goal)
-    stop = StopRequest()
     display = console.choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
+    if settings.metrics_file is not None:
+        metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed)
+        display = console.Several(display, metrics)
+    notifier = Notifier(settings.notify_url)
+    notifier.start()
+    exit_code = BotError.exit_code
+    try:
+        exit_code = _play(settings, display, is_fresh=is_fresh, as_json=as_json)
+    except BotError as exc:
+        exit_code = exc.exit_code
+        raise
+    finally:
+        notifier.end(exit_code)
+    return exit_code
+
+
+def _play(settings: Settings, display: console.Display, *, is_fresh: bool, as_json: bool) -> int:
+    stop = StopRequest()
     order = Order(
         base_url=settings.base_url,
         seed=settings.seed,

@@ -108,7 +108,7 @@ def _read(path: Path, label: str) -> ConfigFile:
             raise ConfigError(f"{label}: {_unknown(key, [*known, 'wire'])}")
     for name in FILE_NAMES:
         if values.get(name):
-            values[name] = path.parent / str(values[name])
+            values[name] = Path(os.path.normpath(path.parent / str(values[name])))
     return ConfigFile(path, values, _read_wire(wire_table, label))
 
 
@@ -145,10 +145,10 @@ def resolve(ctx: click.Context, config: ConfigFile) -> Settings:
         UsageError: two flags cannot go together.
         ConfigError: two values from the environment or the file cannot.
     """
-    values: dict[str, Any] = {
-        str(setting.name): ctx.params[str(setting.name)] for setting in SETTINGS
-    }
-    is_local = _is_local(ctx, values)
+    names = [str(setting.name) for setting in SETTINGS]
+    owners = {name: _owner(ctx, name) for name in names}
+    values: dict[str, Any] = {name: owners[name].params[name] for name in names}
+    is_local = _is_local(owners, values)
     max_rps = values["max_rps"]
     if max_rps is None and not is_local:
         max_rps = POLITE_RPS
@@ -172,7 +172,7 @@ def resolve(ctx: click.Context, config: ConfigFile) -> Settings:
         notify_url=values["notify_url"],
         metrics_file=Path(values["metrics_file"]) if values["metrics_file"] else None,
         wire=config.wire,
-        sources={name: _source(ctx, name, config) for name in values},
+        sources={name: _source(owners[name], name, config) for name in names},
         values=values,
     )
 
@@ -191,11 +191,20 @@ def check_goal(goal: Goal) -> None:
     )
 
 
-def _is_local(ctx: click.Context, values: Mapping[str, Any]) -> bool:
+def _owner(ctx: click.Context, name: str) -> click.Context:
+    """Return the context that a setting is taken from: a flag before a verb counts too."""
+    is_flag_here = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    if ctx.parent is None or is_flag_here:
+        return ctx
+    is_flag_above = ctx.parent.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return ctx.parent if is_flag_above else ctx
+
+
+def _is_local(owners: Mapping[str, click.Context], values: Mapping[str, Any]) -> bool:
     """Tell which of `local` and `base_url` holds: the one from the stronger source."""
     if not values["local"]:
         return False
-    local, base_url = (ctx.get_parameter_source(name) for name in ("local", "base_url"))
+    local, base_url = (owners[name].get_parameter_source(name) for name in ("local", "base_url"))
     if local is None or base_url is None:
         raise TypeError("both settings have been parsed")
     if local != base_url:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bot.errors import JournalError
+from bot.errors import JournalError, NotAJournal
 from bot.journal.events import RunStarted
 from bot.journal.reader import Entry, LineError, parse_line, read_lines
 
@@ -91,3 +91,16 @@ def newest(runs_dir: Path, base_url: str, seed: int) -> Path | None:
         if isinstance(event, RunStarted) and event.base_url == base_url:
             candidates.append((run.started, entry.ts, path))
     return max(candidates)[-1] if candidates else None
+
+
+def last_start(runs_dir: Path, base_url: str) -> RunStarted | None:
+    """Return the first line of the run that started last on this service, of any seed."""
+    found = []
+    for _, path in journals(runs_dir):
+        try:
+            entry = first_entry(path)
+        except (LineError, NotAJournal):
+            continue
+        if entry and isinstance(entry.event, RunStarted) and entry.event.base_url == base_url:
+            found.append((entry.ts, path, entry.event))
+    return max(found, key=lambda item: item[:2])[-1] if found else None

@@ -1,0 +1,134 @@
+"""Telling other machines how a run goes: a ping URL, and figures for Prometheus.
+
+Neither ever disturbs the game: a ping has its seconds and no more, and whatever goes wrong
+is said once and forgotten.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import requests
+
+from bot import console
+from bot.client.transport import new_session
+from bot.errors import ConfigError, TryLater
+
+if TYPE_CHECKING:
+    from bot.journal.ledger import Ledger
+
+PING_S: Final = 5.0
+"""Seconds that a ping may take; one that is slower goes on without us."""
+HASTY_PING_S: Final = 1.0
+"""Likewise when a signal asks the bot to stop."""
+METRICS_EVERY_S: Final = 15.0
+"""Seconds between two writings of the metrics file, which is about how often it is read."""
+
+
+class Notifier:
+    """Pings a URL in the way that healthchecks.io documents ("Pinging API").
+
+    `/start` when a call begins, the URL itself when it ends well, the exit code below it when
+    it does not. A call that a budget ended (75) did what it was asked for, and ended well.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Ping `url`; an empty one is never pinged."""
+        self._url = url.rstrip("/")
+
+    def start(self) -> None:
+        """Say that a call begins."""
+        self._ping("/start", PING_S)
+
+    def end(self, exit_code: int) -> None:
+        """Say how a call ended."""
+        is_well = exit_code in (0, TryLater.exit_code)
+        seconds = HASTY_PING_S if exit_code > 128 else PING_S
+        self._ping("" if is_well else f"/{exit_code}", seconds)
+
+    def _ping(self, path: str, seconds: float) -> None:
+        if not self._url:
+            return
+        thread = threading.Thread(target=_get, args=(self._url + path, seconds), daemon=True)
+        thread.start()
+        thread.join(seconds)
+
+
+def _get(url: str, seconds: float) -> None:
+    try:
+        new_session().get(url, timeout=seconds).raise_for_status()
+    except (requests.RequestException, ValueError) as exc:
+        console.say(f"could not notify {url}: {type(exc).__name__}")
+
+
+class Metrics(console.Display):
+    """Writes the figures of a run for the textfile collector of node_exporter."""
+
+    def __init__(self, path: Path, base_url: str, seed: int) -> None:
+        """Write to `path`, which should end in `.prom`.
+
+        Raises:
+            ConfigError: the library for it is not installed.
+        """
+        try:
+            from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415 - optional
+        except ImportError as exc:
+            raise ConfigError(
+                "metrics_file needs prometheus_client: pip install 'sunpleat-bot[metrics]'"
+            ) from exc
+        self._path = path
+        self._registry = CollectorRegistry()
+        self._next_at = 0.0
+        self._has_failed = False
+        labels = {"service": base_url, "seed": str(seed)}
+
+        def gauge(name: str, text: str) -> Gauge:
+            family = Gauge(f"sunpleat_{name}", text, list(labels), registry=self._registry)
+            return family.labels(**labels)
+
+        self._score = gauge("score_points", "Points of the run.")
+        self._bank_at = gauge("bank_at_points", "Threshold of the run, in points.")
+        self._boards = gauge("boards", "Boards cleared in the run.")
+        self._leaves = gauge("leaves", "Leaves left.")
+        self._requests = gauge("requests", "Requests of the run, retries included.")
+        self._retries = gauge("retries", "Requests of the run that brought no usable answer.")
+        self._is_over = gauge("run_over", "1 where the run is over, 0 while it can go on.")
+        self._success = gauge(
+            "last_success_timestamp_seconds", "When the last action was accepted."
+        )
+
+    def began(self, ledger: Ledger, path: Path) -> None:
+        """Write where the run stands."""
+        self._write(ledger)
+
+    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+        """Write from time to time."""
+        if time.monotonic() >= self._next_at:
+            self._success.set_to_current_time()
+            self._write(ledger)
+
+    def ended(self, ledger: Ledger, path: Path) -> None:
+        """Write how it ended."""
+        self._write(ledger)
+
+    def _write(self, ledger: Ledger) -> None:
+        """Replace the file as a whole."""
+        from prometheus_client import write_to_textfile  # noqa: PLC0415 - optional
+
+        self._next_at = time.monotonic() + METRICS_EVERY_S
+        self._score.set(ledger.state.score)
+        self._bank_at.set(ledger.goal.bank_at)
+        self._boards.set(ledger.tally.boards)
+        self._leaves.set(ledger.state.leaves)
+        self._requests.set(ledger.tally.requests)
+        self._retries.set(ledger.tally.retries)
+        self._is_over.set(ledger.is_over)
+        try:
+            write_to_textfile(str(self._path), self._registry)
+        except OSError as exc:
+            if not self._has_failed:
+                console.say(f"could not write the metrics file {self._path}: {exc.strerror}")
+            self._has_failed = True
