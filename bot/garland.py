@@ -64,5 +64,8 @@ def parse_garland(value: object) -> Garland:
 
 def _brief(value: object) -> str:
     """Show a value of any size in a few words."""
-    text = " ".join(map(str, value)) if isinstance(value, list | tuple) else repr(value)
+    try:
+        text = " ".join(map(str, value)) if isinstance(value, list | tuple) else repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."

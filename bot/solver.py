@@ -68,7 +68,7 @@ def lengths(garland: Garland, longest: int) -> frozenset[int]:
     """
     if garland == target(len(garland)):
         return frozenset({0})
-    if longest == 0:
+    if longest <= 0:
         return frozenset()
     return frozenset(
         1 + length
@@ -83,7 +83,8 @@ def flip_towards(garland: Garland, length: int) -> int:
     Raises:
         ValueError: there is no such sequence.
     """
-    for count in range(1, len(garland) + 1):
+    counts = range(1, len(garland) + 1) if length in lengths(garland, length) else ()
+    for count in counts:
         if length - 1 in lengths(flip(garland, count), length - 1):
             return count
     raise ValueError(f"no {length} flips restore {garland} with the last one only")

@@ -1,4 +1,4 @@
-"""What to do next: the fewest requests to the bank threshold, from any state.
+"""What to do next: the way to the bank threshold in the fewest requests, and out of any trouble.
 
 The module answers one question, `decide`, for every state that the rules can reach, also
 for those that only a worse player leaves behind. It is pure; sending the action is left to
@@ -51,16 +51,16 @@ def decide(state: State, goal: Goal) -> Action:
     """
     if goal.rule == EXACTLY:
         return _decide_exactly(state, goal.bank_at - state.score)
-    return rules.BANK if is_met(state, goal) else _onward(state)
+    return rules.BANK if _is_due(state, goal) else _onward(state)
 
 
 def is_met(state: State, goal: Goal) -> bool:
     """Tell whether banking in `state` is what the goal asks for."""
     if goal.rule == EXACTLY:
         return state.score == goal.bank_at
-    if goal.rule == AT_MOST:
-        return state.score <= goal.bank_at < state.score + _prospect(state)
-    return state.score >= goal.bank_at
+    if goal.rule == AT_MOST and state.score > goal.bank_at:
+        return False
+    return _is_due(state, goal)
 
 
 def is_reachable(bank_at: int) -> bool:
@@ -73,6 +73,13 @@ def nearest_reachable(bank_at: int) -> tuple[int, int]:
     below = next(points for points in count(bank_at - 1, -1) if is_reachable(points))
     above = next(points for points in count(bank_at + 1) if is_reachable(points))
     return below, above
+
+
+def _is_due(state: State, goal: Goal) -> bool:
+    """Tell whether `at-least` or `at-most` says to bank; `at-most` may have been passed already."""
+    if goal.rule == AT_MOST:
+        return state.score + _prospect(state) > goal.bank_at
+    return state.score >= goal.bank_at
 
 
 def _onward(state: State) -> Action:
@@ -101,6 +108,13 @@ def _best_award(template_index: int) -> int:
     return rules.award(len(rules.template(template_index).start), rules.SPARE_MOVES)
 
 
+def _is_spoilt(state: State) -> bool:
+    """Tell whether flips have been wasted on the board at hand."""
+    if state.phase != rules.PLAYING:
+        return False
+    return state.remaining_moves - solver.distance(state.garland) != rules.SPARE_MOVES
+
+
 class _Finish(NamedTuple):
     """One way to clear the board at hand."""
 
@@ -114,7 +128,7 @@ def _decide_exactly(state: State, points: int) -> Action:
     """Return the first action of a shortest play that gains exactly `points` more."""
     if points == 0:
         return rules.BANK
-    if points > FAR:
+    if points > FAR and not _is_spoilt(state):
         return _onward(state)
     if state.phase == rules.CLEARED:
         reachable = _requests_to_gain(points, state.board_number + 1) is not None

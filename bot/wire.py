@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final, NamedTuple, NoReturn, TypeAlias, TypeGuard
 
 from bot import rules
@@ -92,8 +93,13 @@ def public_fields(state: State) -> Fields:
 
 
 def legal_actions(state: State) -> list[dict[str, object]]:
-    """Return the legal actions of `state` as the service lists them."""
-    return [action.to_json() for action in rules.legal_actions(state)]
+    """Return the legal actions of `state` as the service lists them; not to be changed."""
+    return _list_actions(rules.legal_actions(state))
+
+
+@cache
+def _list_actions(actions: tuple[rules.Action, ...]) -> list[dict[str, object]]:
+    return [action.to_json() for action in actions]
 
 
 def parse_json(body: bytes) -> object:
@@ -160,7 +166,7 @@ class Layout:
     the garland changes is a copy of something else and is dropped then."""
     compared: tuple[tuple[str, Path], ...]
     """Each further field that is held against the prediction, by the page's name."""
-    passed_over: Mapping[str, str] = field(default_factory=dict)
+    passed_over: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Dotted path of each field that cannot be compared, and why."""
 
     def read(self, answer: object, predicted: State) -> Reading:
@@ -208,19 +214,31 @@ class Layout:
         """Return every compared field whose value or type is not the predicted one."""
         expected = expectation(predicted)
         found: Differences = {}
-        for name, path in ((GARLAND, self.garlands[0]), *self.compared):
-            observed = _get(answer, path)
-            if name == LEGAL_ACTIONS:
-                equal = _actions(observed) == set(rules.legal_actions(predicted))
-            else:
-                equal = is_same(observed, expected[name])
-            if not equal:
-                label = path[-1] if path[-1] not in found else format_path(path)
-                found[label] = {
-                    "predicted": expected[name],
+        for parent, fields in self._by_parent():
+            holder = _get(answer, parent)
+            for name, path in fields:
+                key = path[-1]
+                observed = holder.get(key, MISSING) if type(holder) is dict else _get(answer, path)
+                right = expected[name]
+                if name == LEGAL_ACTIONS:
+                    if is_same(observed, right) or _are_legal(observed, predicted):
+                        continue
+                elif is_same(observed, right):
+                    continue
+                found[format_path(path) if key in found else key] = {
+                    "predicted": right,
                     "observed": "(missing)" if observed is MISSING else observed,
                 }
         return found
+
+    @cache  # noqa: B019 - a run has one layout, or two
+    def _by_parent(self) -> tuple[tuple[Path, tuple[tuple[str, Path], ...]], ...]:
+        """Return the garland and the compared fields, those of one object together."""
+        items = ((GARLAND, self.garlands[0]), *self.compared)
+        parents = dict.fromkeys(path[:-1] for _, path in items)
+        return tuple(
+            (parent, tuple(item for item in items if item[1][:-1] == parent)) for parent in parents
+        )
 
     def observed(self, answer: object, predicted: State) -> State:
         """Return the state that the service claims, its word before the prediction.
@@ -479,7 +497,7 @@ def _why_incomparable(name: str, observed: object, expected: object, *, strict: 
         actions = _actions(observed)
         if actions is None:
             return "not whole actions"
-        equal, comparable = actions == set(rules.legal_actions(rules.fresh())), True
+        equal, comparable = _are_legal(observed, rules.fresh()), True
     else:
         equal = is_same(observed, expected)
         comparable = _kind(observed) == _kind(expected) or observed in rules.END_REASONS
@@ -506,15 +524,30 @@ def _kind(value: object) -> str:
 
 def is_same(observed: object, expected: object) -> bool:
     """Tell whether a JSON value is the expected one, in value and type; `1.0` is the integer 1."""
-    if isinstance(expected, list):
-        return (
-            isinstance(observed, list)
-            and len(observed) == len(expected)
-            and all(map(is_same, observed, expected))
-        )
+    kind = type(expected)
+    if type(observed) is kind and kind is not list and kind is not dict:
+        return observed == expected
+    if kind is list or kind is dict:
+        return _is_same_structure(observed, expected)
     if type(observed) is float:
         observed = as_integer(observed)
     return type(observed) is type(expected) and observed == expected
+
+
+def _is_same_structure(observed: object, expected: object) -> bool:
+    """Tell whether a list or an object is the expected one, all the way down."""
+    if isinstance(expected, list) and isinstance(observed, list):
+        return len(observed) == len(expected) and all(map(is_same, observed, expected))
+    if isinstance(expected, dict) and isinstance(observed, dict):
+        return observed.keys() == expected.keys() and all(
+            is_same(observed[key], value) for key, value in expected.items()
+        )
+    return False
+
+
+def _are_legal(observed: object, state: State) -> bool:
+    """Tell whether a list holds the legal actions of `state`, in any order."""
+    return _actions(observed) == set(rules.legal_actions(state))
 
 
 def _actions(value: object) -> set[rules.Action] | None:

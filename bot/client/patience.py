@@ -7,7 +7,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    wait_exponential,
+    wait_random,
+)
 
 from bot.client.clock import Clock
 from bot.client.failures import PATIENCE, Failure, Kind
@@ -80,7 +86,8 @@ def _wait(state: RetryCallState) -> float:
     first_wait_s = PATIENCE[failure.kind].first_wait_s
     if not first_wait_s:
         return 0.0
-    normal = wait_exponential_jitter(initial=first_wait_s, max=LONGEST_WAIT_S, jitter=JITTER_S)
+    growing = wait_exponential(multiplier=first_wait_s, max=LONGEST_WAIT_S)
+    normal = growing + wait_random(0, JITTER_S)
     return max(normal(state), failure.retry_after_s or 0.0)
 
 

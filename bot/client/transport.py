@@ -116,6 +116,7 @@ class _Socket:
         sock.settimeout(SLICE_S)
         self._sock = sock
         self._deadline = deadline
+        self._unsent = b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)
@@ -124,12 +125,15 @@ class _Socket:
         """Keep the slice; the deadline is what bounds an attempt."""
 
     def sendall(self, data: bytes) -> None:
-        rest = memoryview(data)
+        """Hold `data` back until an answer is awaited: head and body then leave in one segment."""
+        self._unsent += data
+
+    def makefile(self, *_: object, **__: object) -> io.BufferedReader:
+        rest = memoryview(self._unsent)
+        self._unsent = b""
         while rest:
             sent = self._deadline.keep_trying(partial(self._sock.send, rest))
             rest = rest[sent:]
-
-    def makefile(self, *_: object, **__: object) -> io.BufferedReader:
         raw = self._sock.makefile("rb", buffering=0)
         return io.BufferedReader(_Reader(raw, self._sock, self._deadline))
 
@@ -162,6 +166,7 @@ class DeadlineAdapter(HTTPAdapter):
     def __init__(self, deadline: Deadline) -> None:
         """Take the deadline that is started before each attempt."""
         self._deadline = deadline
+        self._pools: dict[str, Any] = {}
         super().__init__(pool_connections=4, pool_maxsize=1, max_retries=0)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -174,6 +179,25 @@ class DeadlineAdapter(HTTPAdapter):
         manager = super().proxy_manager_for(*args, **kwargs)
         self._use_deadlines(manager)
         return manager
+
+    def get_connection_with_tls_context(
+        self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Return the pool for a request; the same address has the same one each time."""
+        url = request.url or ""
+        if url not in self._pools:
+            self._pools[url] = super().get_connection_with_tls_context(request, *args, **kwargs)
+        return self._pools[url]
+
+    def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
+        """Return the status, headers and body; no answer of ours needs cookies or a charset."""
+        response = requests.Response()
+        response.status_code = resp.status
+        response.headers = resp.headers
+        response.raw = resp
+        response.url = req.url or ""
+        response.request = req
+        return response
 
     def _use_deadlines(self, manager: Any) -> None:
         manager.pool_classes_by_scheme = {
@@ -221,14 +245,12 @@ class Transport:
         """
         self._deadline.start(timeout_s)
         try:
-            response = self._session.send(
+            response = self._session.get_adapter(request.url or "").send(
                 request,
                 timeout=timeout_s,
-                allow_redirects=False,
                 stream=True,
                 verify=self._ca_bundle,
                 proxies=self._proxies,
-                cert=None,
             )
             body: bytes = response.raw.read(MAX_ANSWER + 1, decode_content=True)
         except HTTPError as exc:

@@ -74,7 +74,7 @@ def newest(runs_dir: Path, base_url: str, seed: int) -> Path | None:
     """Return the journal of the run of this service and seed that started last.
 
     A file whose first line never was whole holds no run and is passed by. One whose first
-    line is broken could be of any service, and counts.
+    line is broken, or cannot be read, could be of any service, and counts.
     """
     candidates = []
     for run, path in journals(runs_dir):
@@ -82,7 +82,7 @@ def newest(runs_dir: Path, base_url: str, seed: int) -> Path | None:
             continue
         try:
             entry = first_entry(path)
-        except LineError:
+        except (LineError, NotAJournal):
             candidates.append((run.started, "", path))
             continue
         if entry is None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from bot.errors import JournalError, TryLater
 
 PATIENCE_S: Final = 0.25
 """How long a lock is asked for: `is_locked` of another process may hold it for a moment."""
+
+_NO_LOCKS: Final = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
+"""How a disk says that it knows no locks."""
 
 
 def lock_path(runs_dir: Path, base_url: str, seed: int) -> Path:
@@ -20,8 +24,8 @@ def lock_path(runs_dir: Path, base_url: str, seed: int) -> Path:
     return runs_dir / f".seed{seed}-{service}.lock"
 
 
-def lock(runs_dir: Path, base_url: str, seed: int) -> FileLock:
-    """Take the lock of this service and seed; make the folder where it is not there yet.
+def lock(runs_dir: Path, base_url: str, seed: int) -> AcquireReturnProxy:
+    """Take the lock of this service and seed, for a `with` to hold; make the folder.
 
     The system drops the lock when its process ends, however it ends.
 
@@ -32,20 +36,19 @@ def lock(runs_dir: Path, base_url: str, seed: int) -> FileLock:
     path = lock_path(runs_dir, base_url, seed)
     try:
         runs_dir.mkdir(parents=True, exist_ok=True)
-        held = FileLock(path, timeout=PATIENCE_S)
-        held.acquire(poll_interval=PATIENCE_S / 5)
+        held = FileLock(path, timeout=PATIENCE_S, fallback_to_soft=False)
+        return held.acquire(poll_interval=PATIENCE_S / 5)
     except Timeout:
         raise TryLater(
             f"another bot plays seed {seed} on {base_url} in {runs_dir}; nothing was sent"
         ) from None
-    except NotImplementedError as exc:
-        raise JournalError(
-            f"the disk of the runs folder {runs_dir} has no file locks; "
-            f"choose a folder on a local disk with --runs-dir"
-        ) from exc
     except OSError as exc:
+        if exc.errno in _NO_LOCKS:
+            raise JournalError(
+                f"the disk of the runs folder {runs_dir} has no file locks; "
+                f"choose a folder on a local disk with --runs-dir"
+            ) from exc
         raise JournalError(f"cannot write in the runs folder {runs_dir}: {exc.strerror}") from exc
-    return held
 
 
 def is_locked(runs_dir: Path, base_url: str, seed: int) -> bool:
@@ -53,9 +56,9 @@ def is_locked(runs_dir: Path, base_url: str, seed: int) -> bool:
     if not lock_path(runs_dir, base_url, seed).exists():
         return False
     try:
-        lock(runs_dir, base_url, seed).release()
+        with lock(runs_dir, base_url, seed):
+            return False
     except TryLater:
         return True
     except JournalError:
         return False
-    return False

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -39,7 +40,8 @@ class JournalFile:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError as exc:
-            os.ftruncate(self._descriptor, self._size)
+            with suppress(OSError):  # a disk that went read-only; the next start cuts then
+                os.ftruncate(self._descriptor, self._size)
             raise JournalError(f"cannot write the journal {self.path}: {exc.strerror}") from exc
         self._size += len(line)
 
@@ -159,16 +161,16 @@ def _serialize(line: EventDict, **_: object) -> bytes:
     try:
         text = _ENCODE(line)
     except ValueError:
-        text = _ENCODE(_finite(line))
-    return text.encode("ascii")
+        text = _ENCODE(finite(line))
+    return text.replace("\x7f", "\\u007f").encode("ascii")
 
 
-def _finite(value: object) -> object:
-    """Write numbers that JSON cannot hold (`1e999`, as a service may send it) as texts."""
+def finite(value: object) -> object:
+    """Return `value` with numbers that JSON cannot hold (`1e999`, from a service) as texts."""
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     return repr(value) if isinstance(value, float) and value in (_INFINITY, -_INFINITY) else value
 
 
