@@ -94,6 +94,13 @@ class Record:
         self._held.clear()
         self.sync()
 
+    @property
+    def path(self) -> Path:
+        """Where the journal is, once there is one."""
+        if self.journal is None:
+            raise TypeError("a run was begun without a journal")
+        return self.journal.path
+
     def write(self, event: Event, after: State | None = None) -> None:
         """Write one line; `after` is the state that an action led to."""
         if self.journal is None:
@@ -106,6 +113,11 @@ class Record:
         """Wait until every line is on the disk."""
         if self.journal is not None:
             self.journal.sync()
+
+    def close(self) -> None:
+        """Close the journal, if there is one."""
+        if self.journal is not None:
+            self.journal.close()
 
     def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
         """Note a request that brought no accepted answer."""
@@ -134,17 +146,14 @@ def play(
     with lock(order.runs_dir, order.base_url, order.seed):
         record = Record(watcher)
         client = make_client(record)
-        if not _resume(order, record, client, clock, watcher):
-            _begin(order, record, client, clock, watcher)
-        journal = record.journal
-        if journal is None:
-            raise TypeError("a run was begun without a journal")
-        watcher.began(record.ledger, journal.path)
         try:
+            if not _resume(order, record, client, clock, watcher):
+                _begin(order, record, client, clock, watcher)
+            watcher.began(record.ledger, record.path)
             error = _play_on(record, client, watcher)
         finally:
-            journal.close()
-        return Outcome(record.ledger, journal.path, error)
+            record.close()
+        return Outcome(record.ledger, record.path, error)
 
 
 def _resume(order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher) -> bool:
@@ -155,10 +164,18 @@ def _resume(order: Order, record: Record, client: Client, clock: Clock, watcher:
     if order.is_fresh:
         _say_what_is_left(path, watcher)
         return False
-    recovered = recover(path)
+    try:
+        recovered = recover(path)
+    except NotAJournal as exc:
+        raise JournalError(f"{exc}. Nothing was sent; --fresh starts a new run") from exc
     ledger = recovered.ledger
     if ledger.is_over or ledger.started is None:
         return False
+    if path.suffix == ".gz":
+        raise JournalError(
+            f"the unfinished run {path} is compressed; nothing was sent. "
+            f"Unpack it to go on with it, or start a new run with --fresh"
+        )
     if recovered.cut_bytes:
         watcher.notice(f"{recovered.cut_bytes} bytes of a torn last line were cut off {path}")
     journal = writer.reopen(path, recovered.size, ledger.next_seq, clock.now)
@@ -190,10 +207,11 @@ def _say_what_is_left(path: Path, watcher: Watcher) -> None:
 def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher) -> None:
     """Ask for a new run and open its journal."""
     beginning = client.init(order.seed)
+    spec = writer.finite(beginning.spec)
     for place, why in beginning.layout.passed_over.items():
         watcher.notice(f"{place} is passed over for this run: {why}")
     last = last_start(order.runs_dir, order.base_url)
-    if last is not None and last.spec_sha256 != spec_digest(beginning.spec):
+    if last is not None and last.spec_sha256 != spec_digest(spec):
         watcher.notice(
             f"the service does not describe the game as in the run {last.run_id}; "
             f"the verb check shows the difference"
@@ -210,8 +228,8 @@ def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: 
         token=beginning.token,
         state=wire.public_fields(rules.fresh()),
         wire=beginning.layout.to_json(),
-        spec=beginning.spec,
-        spec_sha256=spec_digest(beginning.spec),
+        spec=spec,
+        spec_sha256=spec_digest(spec),
     )
     record.open(writer.create(journal_path(order.runs_dir, run_id), clock.now), started)
 

@@ -12,12 +12,14 @@ import io
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
+from requests.utils import DEFAULT_ACCEPT_ENCODING
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
@@ -167,6 +169,7 @@ class DeadlineAdapter(HTTPAdapter):
         """Take the deadline that is started before each attempt."""
         self._deadline = deadline
         self._pools: dict[str, Any] = {}
+        self._targets: dict[str, str] = {}
         super().__init__(pool_connections=4, pool_maxsize=1, max_retries=0)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -188,6 +191,15 @@ class DeadlineAdapter(HTTPAdapter):
         if url not in self._pools:
             self._pools[url] = super().get_connection_with_tls_context(request, *args, **kwargs)
         return self._pools[url]
+
+    def request_url(
+        self, request: requests.PreparedRequest, proxies: Mapping[str, str] | None
+    ) -> str:
+        """Return what stands in the request line; the same for the same address."""
+        url = request.url or ""
+        if url not in self._targets:
+            self._targets[url] = super().request_url(request, proxies)
+        return self._targets[url]
 
     def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
         """Return the status, headers and body; no answer of ours needs cookies or a charset."""
@@ -275,8 +287,9 @@ def new_session() -> requests.Session:
     """Return a session that says who it is, and looks at no variable and no `.netrc`."""
     session = requests.Session()
     session.trust_env = False
-    session.headers["User-Agent"] = USER_AGENT
-    session.headers["Accept"] = "application/json"
+    session.headers = CaseInsensitiveDict(
+        {"User-Agent": USER_AGENT, "Accept-Encoding": DEFAULT_ACCEPT_ENCODING}
+    )
     return session
 
 

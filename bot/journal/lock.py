@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import hashlib
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from filelock import AcquireReturnProxy, FileLock, Timeout
+from filelock import FileLock, Timeout
 
 from bot.errors import JournalError, TryLater
 
@@ -24,7 +25,7 @@ def lock_path(runs_dir: Path, base_url: str, seed: int) -> Path:
     return runs_dir / f".seed{seed}-{service}.lock"
 
 
-def lock(runs_dir: Path, base_url: str, seed: int) -> AcquireReturnProxy:
+def lock(runs_dir: Path, base_url: str, seed: int) -> AbstractContextManager[object]:
     """Take the lock of this service and seed, for a `with` to hold; make the folder.
 
     The system drops the lock when its process ends, however it ends.

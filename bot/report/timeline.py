@@ -91,11 +91,11 @@ class Timeline:
         """
         now = parse_time(ts)
         passed = max(0.0, (now - self._last).total_seconds()) if self._last else 0.0
-        self._last = max(now, self._last) if self._last and not is_sitting else now
+        self._last = now
         if is_sitting or not self.sittings:
             self.sittings.append(Sitting(self.played, now, passed))
             return 0.0
-        self.played += passed
+        self.played = round(self.played + passed, 3)  # the lines have milliseconds
         return passed
 
     def answer(self, score: int, elapsed_ms: float) -> None:
