@@ -157,8 +157,11 @@ def _unpack(text: str) -> State:
     )
 
 
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def _json(status: int, value: object) -> Answer:
-    return Answer(status, json.dumps(value, separators=(",", ":")).encode("ascii"))
+    return Answer(status, _ENCODE(value).encode("ascii"))
 
 
 def _error(status: int, reason: str) -> Answer:

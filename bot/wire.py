@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Final, NamedTuple, NoReturn, TypeAlias, TypeGuard
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeGuard
 
 from bot import rules
 from bot.errors import ActionError, BrokenAnswer, Contradiction, GarlandError
@@ -62,6 +63,9 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The page's name of each field, and the spellings under which a service may send it."""
 
+MAX_DEPTH: Final = 100
+"""Levels of lists and objects in an answer; it is to be shown and written down, too."""
+
 LOCATABLE: Final = tuple(SPELLINGS)
 """The fields whose path a user can name."""
 
@@ -106,14 +110,34 @@ def parse_json(body: bytes) -> object:
     """Parse an answer's body as JSON in UTF-8, with or without a byte order mark.
 
     Raises:
-        BrokenAnswer: the body is no JSON.
+        BrokenAnswer: the body is no JSON, or is nested more than `MAX_DEPTH` deep.
     """
     try:
-        return _DECODER.decode(body.decode("utf-8-sig"))
+        value = _DECODER.decode(body.decode("utf-8-sig"))
     except RecursionError:
-        raise BrokenAnswer("the answer is JSON nested too deeply to read") from None
+        raise BrokenAnswer(_TOO_DEEP) from None
     except ValueError as exc:
         raise BrokenAnswer(f"the answer is no JSON ({exc})") from exc
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_deep(value):
+        raise BrokenAnswer(_TOO_DEEP)
+    return value
+
+
+_TOO_DEEP: Final = "the answer is JSON nested too deeply to read"
+
+
+def _is_deep(value: object) -> bool:
+    """Tell whether lists and objects are nested more than `MAX_DEPTH` deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return any(isinstance(inner, dict | list) for inner in level)
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -156,6 +180,29 @@ class Reading:
     """The layout to read the next answer with."""
 
 
+class _Group:
+    """Compared fields that stand side by side in one object."""
+
+    def __init__(self, parent: Path, fields: tuple[tuple[str, Path], ...]) -> None:
+        """Take the fields of the object at `parent`."""
+        self.parent = parent
+        self.fields = fields
+        self._observe = itemgetter(*(path[-1] for _, path in fields))
+        self._expect = itemgetter(*(name for name, _ in fields))
+
+    def is_as_expected(self, holder: Any, expected: Fields) -> bool:
+        """Tell quickly whether all fields are to the letter as expected.
+
+        False may also mean that they are so in another writing, `1.0` for 1 say.
+        """
+        try:
+            observed = self._observe(holder)
+        except (LookupError, TypeError):
+            return False
+        # One text tells 1 from 1.0 and True, which are equal otherwise.
+        return repr(observed) == repr(self._expect(expected))
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where the service puts each field; settled by the answer to `init`, kept for the run."""
@@ -166,8 +213,22 @@ class Layout:
     the garland changes is a copy of something else and is dropped then."""
     compared: tuple[tuple[str, Path], ...]
     """Each further field that is held against the prediction, by the page's name."""
-    passed_over: Mapping[str, str] = field(default_factory=dict, hash=False)
+    passed_over: Mapping[str, str] = field(default_factory=dict)
     """Dotted path of each field that cannot be compared, and why."""
+    _groups: tuple[_Group, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Put the fields of one object together.
+
+        The shallow ones come first: where two places have one name, it is theirs.
+        """
+        fields = ((GARLAND, self.garlands[0]), *self.compared)
+        parents = sorted({path[:-1] for _, path in fields}, key=lambda path: (len(path), path))
+        groups = (
+            _Group(parent, tuple(item for item in fields if item[1][:-1] == parent))
+            for parent in parents
+        )
+        object.__setattr__(self, "_groups", tuple(groups))
 
     def read(self, answer: object, predicted: State) -> Reading:
         """Read the answer to an action that should lead to the state `predicted`.
@@ -205,8 +266,8 @@ class Layout:
         live = tuple(path for path in self.garlands if is_same(_get(answer, path), expected))
         if not live or live == self.garlands:
             return self
-        lineage = {path[:depth] for path in live for depth in range(len(path))}
-        stale = {path[:-1] for path in self.garlands} - lineage
+        lineage = _above(live)
+        stale = _above(self.garlands) - lineage
         compared = tuple((name, path) for name, path in self.compared if path[:-1] not in stale)
         return replace(self, garlands=live, compared=compared)
 
@@ -214,31 +275,22 @@ class Layout:
         """Return every compared field whose value or type is not the predicted one."""
         expected = expectation(predicted)
         found: Differences = {}
-        for parent, fields in self._by_parent():
-            holder = _get(answer, parent)
-            for name, path in fields:
-                key = path[-1]
-                observed = holder.get(key, MISSING) if type(holder) is dict else _get(answer, path)
+        for group in self._groups:
+            if group.is_as_expected(_get(answer, group.parent), expected):
+                continue
+            for name, path in group.fields:
+                observed = _get(answer, path)
                 right = expected[name]
-                if name == LEGAL_ACTIONS:
-                    if is_same(observed, right) or _are_legal(observed, predicted):
-                        continue
-                elif is_same(observed, right):
+                if is_same(observed, right) or (
+                    name == LEGAL_ACTIONS and _are_legal(observed, predicted)
+                ):
                     continue
-                found[format_path(path) if key in found else key] = {
+                label = format_path(path[-1:])
+                found[label if label not in found else format_path(path)] = {
                     "predicted": right,
                     "observed": "(missing)" if observed is MISSING else observed,
                 }
         return found
-
-    @cache  # noqa: B019 - a run has one layout, or two
-    def _by_parent(self) -> tuple[tuple[Path, tuple[tuple[str, Path], ...]], ...]:
-        """Return the garland and the compared fields, those of one object together."""
-        items = ((GARLAND, self.garlands[0]), *self.compared)
-        parents = dict.fromkeys(path[:-1] for _, path in items)
-        return tuple(
-            (parent, tuple(item for item in items if item[1][:-1] == parent)) for parent in parents
-        )
 
     def observed(self, answer: object, predicted: State) -> State:
         """Return the state that the service claims, its word before the prediction.
@@ -311,7 +363,7 @@ def discover(answer: object, settings: WireSettings) -> Layout:
 
     A field that stands beside the garland or above it has to be as expected, or to be in
     another encoding than the rules' (a list of leaves, say), and is then passed over. A
-    field elsewhere is compared only where there is no nearer one and its value fits.
+    field elsewhere is compared only where a garland has no nearer one and its value fits.
 
     Raises:
         BrokenAnswer: it is no object, or there is no token in it.
@@ -322,7 +374,7 @@ def discover(answer: object, settings: WireSettings) -> Layout:
     entries = list(_walk(answer))
     token = _find_token(answer, entries, settings)
     garlands = _find_garlands(answer, entries, settings)
-    lineage = {path[:depth] for path in garlands for depth in range(len(path))}
+    lineage = _above(garlands)
     expected = expectation(rules.fresh())
     compared: list[tuple[str, Path]] = []
     elsewhere: list[tuple[str, Path]] = []
@@ -345,8 +397,10 @@ def discover(answer: object, settings: WireSettings) -> Layout:
             passed_over[format_path(path)] = why
         else:
             (compared if near else elsewhere).append((name, path))
-    near_names = {name for name, _ in compared}
-    compared += [item for item in elsewhere if item[0] not in near_names]
+    near_names = [
+        {name for name, path in compared if path[:-1] in _above((garland,))} for garland in garlands
+    ]
+    compared += [item for item in elsewhere if item[0] not in set.intersection(*near_names)]
     if isinstance(answer.get("observation"), str):
         passed_over["observation"] = "a text"
     return Layout(token, garlands, tuple(compared), passed_over)
@@ -367,22 +421,27 @@ def expectation(state: State) -> Fields:
 
 
 def parse_path(text: object) -> Path:
-    r"""Read a dotted path such as `state.sunRow`; `\.` is a dot within a key.
+    r"""Read a dotted path such as `state.sunRow`; within a key `\.` is a dot, `\\` a backslash.
 
     Raises:
         ValueError: it is no text, or a key in it is empty.
     """
     if not isinstance(text, str):
         raise ValueError(f"a path is a text such as state.garland, not {text!r}")  # noqa: TRY004 - a value of the journal
-    keys = tuple(key.replace("\0", ".") for key in text.replace("\\.", "\0").split("."))
-    if not all(keys):
+    if not _PATH.fullmatch(text):
         raise ValueError(f"a path is keys with dots between them, such as state.garland: {text!r}")
-    return keys
+    return tuple(_ESCAPE.sub(r"\1", key) for key in _KEY.findall(text))
 
 
 def format_path(path: Path) -> str:
     """Write a path as `parse_path` reads it."""
-    return ".".join(key.replace(".", "\\.") for key in path)
+    return ".".join(_SPECIAL.sub(r"\\\g<0>", key) for key in path)
+
+
+_KEY: Final = re.compile(r"(?:[^.\\]|\\.)+", re.DOTALL)
+_PATH: Final = re.compile(rf"{_KEY.pattern}(?:\.{_KEY.pattern})*", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_SPECIAL: Final = re.compile(r"[.\\]")
 
 
 def _plain(name: str) -> str:
@@ -397,7 +456,15 @@ _BY_SPELLING: Final = {
 
 def page_name(label: str) -> str | None:
     """Return the page's name of a field by the service's name or path of it, if it has one."""
-    return _BY_SPELLING.get(_plain(parse_path(label)[-1]))
+    try:
+        return _BY_SPELLING.get(_plain(parse_path(label)[-1]))
+    except ValueError:
+        return None
+
+
+def _above(paths: Iterable[Path]) -> set[Path]:
+    """Return the path of every object that one of these places is in."""
+    return {path[:depth] for path in paths for depth in range(len(path))}
 
 
 def _as_list(value: object) -> list[object]:
@@ -405,13 +472,16 @@ def _as_list(value: object) -> list[object]:
 
 
 def _walk(answer: object) -> Iterator[tuple[Path, object]]:
-    """Yield every keyed value of an answer with its path, the shallow ones first."""
+    """Yield every keyed value of an answer with its path, the shallow ones first.
+
+    What stands under an empty key is left out, since no path can be written to it.
+    """
     queue: list[tuple[Path, object]] = [((), answer)]
     for path, value in queue:
         if path:
             yield path, value
         if isinstance(value, dict) and not (path and _plain(path[-1]) in _CLOSED):
-            queue.extend(((*path, key), inner) for key, inner in value.items())
+            queue.extend(((*path, key), inner) for key, inner in value.items() if key)
 
 
 def _get(answer: object, path: Path) -> object:
@@ -524,10 +594,7 @@ def _kind(value: object) -> str:
 
 def is_same(observed: object, expected: object) -> bool:
     """Tell whether a JSON value is the expected one, in value and type; `1.0` is the integer 1."""
-    kind = type(expected)
-    if type(observed) is kind and kind is not list and kind is not dict:
-        return observed == expected
-    if kind is list or kind is dict:
+    if isinstance(expected, list | dict):
         return _is_same_structure(observed, expected)
     if type(observed) is float:
         observed = as_integer(observed)

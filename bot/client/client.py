@@ -27,6 +27,7 @@ from bot.errors import (
 from bot.rules import Action, State
 from bot.wire import Differences, Layout, WireSettings
 
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 
 T = TypeVar("T")
@@ -144,7 +145,7 @@ class Client:
             Stopped: a signal asks to stop.
         """
         request = {"stateToken": token, "action": action.to_json()}
-        body = json.dumps(request, separators=(",", ":")).encode("ascii")
+        body = _ENCODE(request).encode("ascii")
 
         def attempt() -> Step:
             self._action.body = body
