@@ -6,12 +6,16 @@ what cannot be written is dropped.
 
 from __future__ import annotations
 
+import select
 import sys
 import time
 from array import array
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+
+from bot.report.text import duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -23,6 +27,8 @@ LINE_EVERY_S: Final = 60.0
 """Seconds between two lines when nothing is wrong and there is no terminal."""
 REFRESH_EVERY_S: Final = 0.2
 """Seconds between two changes of the progress bar."""
+PATIENCE_S: Final = 0.1
+"""Seconds that a stderr which takes nothing is waited for before a line is dropped."""
 
 
 def printable(text: str) -> str:
@@ -31,6 +37,11 @@ def printable(text: str) -> str:
         character if character.isprintable() or character == "\n" else _escape(character)
         for character in text
     )
+
+
+def one_line(text: str) -> str:
+    """Return `text` printable and without line ends: what others wrote cannot forge a line."""
+    return printable(text).replace("\n", "\\n")
 
 
 def _escape(character: str) -> str:
@@ -50,7 +61,16 @@ def write(stream: TextIO | None, text: str) -> None:
 
 def say(text: str) -> None:
     """Tell people something, on stderr."""
-    write(sys.stderr, printable(text))
+    if _takes(sys.stderr, PATIENCE_S):
+        write(sys.stderr, printable(text))
+
+
+def _takes(stream: TextIO | None, patience_s: float = 0.0) -> bool:
+    """Tell whether a stream takes text, or soon: no reader, or Ctrl-S, would keep us waiting."""
+    try:
+        return stream is None or stream in select.select([], [stream], [], patience_s)[1]
+    except (OSError, ValueError):  # no file; whether it takes anything is seen when it is written
+        return True
 
 
 def answer(text: str) -> None:
@@ -98,7 +118,9 @@ class Figures:
         """Return the few lines that end a sitting."""
         tally = ledger.tally
         median, slow = self.percentile_ms(0.5), self.percentile_ms(0.99)
-        causes = ", ".join(f"{count} x {cause}" for cause, count in self.causes.most_common(5))
+        causes = ", ".join(
+            f"{count} x {one_line(cause)}" for cause, count in self.causes.most_common(5)
+        )
         return "\n".join(
             (
                 f"  points   {ledger.state.score:,} of {ledger.goal.bank_at:,}",
@@ -110,16 +132,6 @@ class Figures:
                 f"  journal  {path}",
             )
         )
-
-
-def duration(seconds: float) -> str:
-    """Write seconds as people read them: `1 h 02 min`, `3 min 20 s`, `4.2 s`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 class Display:
@@ -249,7 +261,9 @@ class Lines(Display):
         """Sum up."""
         figures = self._figures
         self._log.info(
-            "ended" if ledger.is_over else "suspended",
+            ("ended" if ledger.state.end_reason else "abandoned")
+            if ledger.is_over
+            else "suspended",
             score=ledger.state.score,
             boards=ledger.tally.boards,
             leaves=ledger.state.leaves,
@@ -272,6 +286,25 @@ class _Stderr:
 
     def flush(self) -> None:
         """Do nothing: `say` flushes."""
+
+
+class _Surviving:
+    """A terminal that may go away or be stopped; rich would fail or wait, the game goes on."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            if _takes(self._stream):
+                self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class Live(Display):
@@ -301,7 +334,7 @@ class Live(Display):
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[boards]} boards, {task.fields[pace]}"),
-            console=Console(stderr=True),
+            console=Console(file=cast("TextIO", _Surviving(sys.stderr))),
         )
         self._task = self._progress.add_task(
             "", total=max(1, ledger.goal.bank_at), **self._fields(ledger)
@@ -340,15 +373,15 @@ class Live(Display):
     def notice(self, text: str) -> None:
         """Say it above the bar."""
         if self._progress is None:
-            say(text)
+            say(one_line(text))
         else:
-            self._progress.console.print(printable(text), markup=False, highlight=False)
+            self._progress.console.print(one_line(text), markup=False, highlight=False)
 
     def ended(self, ledger: Ledger, path: Path) -> None:
         """Take the bar to where it ends, and sum up."""
         self._refresh(ledger)
         self.close()
-        say("banked" if ledger.is_over else "suspended")
+        say((ledger.state.end_reason or "abandoned") if ledger.is_over else "suspended")
         say(self._figures.summary(ledger, path))
 
     def close(self) -> None:

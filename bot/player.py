@@ -216,7 +216,8 @@ def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: 
             f"the service does not describe the game as in the run {last.run_id}; "
             f"the verb check shows the difference"
         )
-    run_id = new_run_id(order.seed, clock.now())
+    newest_path = newest(order.runs_dir, order.base_url, order.seed)
+    run_id = new_run_id(order.seed, clock.now(), newest_path)
     started = events.RunStarted(
         journal_version=events.JOURNAL_VERSION,
         run_id=run_id,

@@ -14,11 +14,12 @@ import re
 import secrets
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 import requests
 from itsdangerous import BadSignature, Signer
@@ -218,12 +219,13 @@ def load_key(runs_dir: Path) -> bytes:
         if not path.exists():
             fresh = path.with_name(f".local-key.{secrets.token_hex(4)}")
             descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(secrets.token_hex(32).encode())
             try:
-                os.link(fresh, path)  # the first of two processes wins
-            except FileExistsError:
-                pass
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(secrets.token_hex(32).encode())
+                    file.flush()
+                    os.fsync(descriptor)
+                with suppress(FileExistsError):  # the first of two processes wins
+                    os.link(fresh, path)
             finally:
                 fresh.unlink()
         return path.read_bytes()
@@ -235,7 +237,7 @@ def wsgi_app(service: Service) -> Callable[..., Iterable[bytes]]:
     """Return the service as a WSGI application (PEP 3333)."""
 
     def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-        target = environ["PATH_INFO"]
+        target = quote(environ["PATH_INFO"], encoding="latin-1")
         if environ.get("QUERY_STRING"):
             target += "?" + environ["QUERY_STRING"]
         body = environ["wsgi.input"].read(MAX_BODY + 1)
@@ -264,7 +266,7 @@ def serve(service: Service, host: str, port: int, announce: Callable[[str], None
         family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
         listener = socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as exc:
-        why = getattr(exc, "strerror", None) or exc
+        why = str(getattr(exc, "strerror", None) or exc).partition(" (while attempting")[0]
         raise ConfigError(f"cannot listen at {host}:{port}: {why}") from exc
     with listener:
         server = create_server(wsgi_app(service), sockets=[listener], threads=4)

@@ -22,6 +22,8 @@ BANK_RULES: Final = (AT_LEAST, AT_MOST, EXACTLY)
 
 WASTE_PRICE: Final = 10
 """Points that an extra flip costs ("Scoring")."""
+LONGEST: Final = 20
+"""Flips of the longest way to clear a board that is thought of; no board allows as many."""
 FAR: Final = 40 * 265
 """Points to go above which an exact landing needs no thought yet.
 
@@ -152,7 +154,7 @@ def _finishes(state: State) -> list[_Finish]:
                 rules.award(state.n, remaining - length),
                 rules.FLIPS[solver.flip_towards(state.garland, length) - 1],
             )
-            for length in solver.lengths(state.garland, remaining)
+            for length in solver.lengths(state.garland, min(remaining, LONGEST))
             if length > 0
         ]
     if state.phase == rules.RETRY or state.leaves > 1:

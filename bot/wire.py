@@ -66,6 +66,11 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 MAX_DEPTH: Final = 100
 """Levels of lists and objects in an answer; it is to be shown and written down, too."""
 
+MAX_KEY: Final = 100
+"""Characters of the longest name that a field is looked for under."""
+MAX_REASON: Final = 200
+"""Characters that are kept of why the service refuses an action."""
+
 LOCATABLE: Final = tuple(SPELLINGS)
 """The fields whose path a user can name."""
 
@@ -162,7 +167,7 @@ def refusal(answer: object) -> Refusal | None:
     reason = answer.get("reason", answer.get("error"))
     text = reason if isinstance(reason, str) else json.dumps(reason)
     lists_actions = any(_plain(key) == "legalactions" for key in answer)
-    return Refusal(text, not lists_actions and _ABOUT_TOKEN.search(text) is not None)
+    return Refusal(text[:MAX_REASON], not lists_actions and _ABOUT_TOKEN.search(text) is not None)
 
 
 _ABOUT_TOKEN: Final = re.compile(r"token|signature|expired", re.IGNORECASE)
@@ -285,8 +290,8 @@ class Layout:
                     name == LEGAL_ACTIONS and _are_legal(observed, predicted)
                 ):
                     continue
-                label = format_path(path[-1:])
-                found[label if label not in found else format_path(path)] = {
+                key = path[-1]
+                found[key if key not in found else format_path(path)] = {
                     "predicted": right,
                     "observed": "(missing)" if observed is MISSING else observed,
                 }
@@ -454,14 +459,6 @@ _BY_SPELLING: Final = {
 }
 
 
-def page_name(label: str) -> str | None:
-    """Return the page's name of a field by the service's name or path of it, if it has one."""
-    try:
-        return _BY_SPELLING.get(_plain(parse_path(label)[-1]))
-    except ValueError:
-        return None
-
-
 def _above(paths: Iterable[Path]) -> set[Path]:
     """Return the path of every object that one of these places is in."""
     return {path[:depth] for path in paths for depth in range(len(path))}
@@ -474,14 +471,17 @@ def _as_list(value: object) -> list[object]:
 def _walk(answer: object) -> Iterator[tuple[Path, object]]:
     """Yield every keyed value of an answer with its path, the shallow ones first.
 
-    What stands under an empty key is left out, since no path can be written to it.
+    What stands under an empty key is left out, since no path can be written to it, and so is
+    what stands under one of more than `MAX_KEY` characters, since paths are shown and kept.
     """
     queue: list[tuple[Path, object]] = [((), answer)]
     for path, value in queue:
         if path:
             yield path, value
         if isinstance(value, dict) and not (path and _plain(path[-1]) in _CLOSED):
-            queue.extend(((*path, key), inner) for key, inner in value.items() if key)
+            queue.extend(
+                ((*path, key), inner) for key, inner in value.items() if 0 < len(key) <= MAX_KEY
+            )
 
 
 def _get(answer: object, path: Path) -> object:
@@ -596,8 +596,8 @@ def is_same(observed: object, expected: object) -> bool:
     """Tell whether a JSON value is the expected one, in value and type; `1.0` is the integer 1."""
     if isinstance(expected, list | dict):
         return _is_same_structure(observed, expected)
-    if type(observed) is float:
-        observed = as_integer(observed)
+    if type(observed) is float and observed.is_integer():
+        observed = int(observed)
     return type(observed) is type(expected) and observed == expected
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from bot import __version__, console
-from bot.cli.options import PREFIX, SETTINGS
-from bot.cli.settings import CONFIG_VARIABLE, DEFAULT_CONFIG, find_config, resolve
+from bot.cli.options import SETTINGS, BaseUrl
+from bot.cli.settings import (
+    CONFIG_VARIABLE,
+    DEFAULT_CONFIG,
+    LOCAL,
+    Settings,
+    find_config,
+    resolve,
+)
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 CONFIG_KEY: Final = "sunpleat.config"
@@ -80,7 +88,6 @@ def _runs_dir_option(function: Any) -> Any:
     return click.option(
         "--runs-dir",
         type=click.Path(path_type=Path),
-        envvar=f"{PREFIX}RUNS_DIR",
         metavar="DIR",
         help="Folder of the journals.  [default: the setting's]",
     )(function)
@@ -115,6 +122,171 @@ def serve(host: str, port: int, runs_dir: Path | None) -> int:
     from bot.cli.playing import serve as run  # noqa: PLC0415
 
     return run(host, port, runs_dir)
+
+
+@cli.command(context_settings=CONTEXT)
+@click.argument("run", required=False, metavar="RUN")
+@click.option("--all", "is_all", is_flag=True, help="One page of all runs in the runs folder.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write.  [default: RUN_ID.html, or runs.html, in this folder]",
+)
+@_runs_dir_option
+@click.pass_obj
+def report(
+    settings: Settings, run: str | None, *, is_all: bool, output: Path | None, runs_dir: Path | None
+) -> int:
+    """Write one HTML file that shows a run: charts, incidents, every board.
+
+    RUN is a path, a run id or latest. The file needs no network; its path is printed.
+    """
+    from bot.cli import reporting  # noqa: PLC0415
+
+    folder = runs_dir or settings.runs_dir
+    if is_all == (run is not None):
+        raise click.UsageError("name a RUN (a path, a run id or latest), or say --all")
+    if run is None:
+        return reporting.report_all(folder, output)
+    return reporting.report(folder, run, output)
+
+
+class _Service(BaseUrl):
+    """A base URL, or `local` for the service that is built in."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the address in one spelling."""
+        return value if value == LOCAL else super().convert(value, param, ctx)
+
+
+class _Sample(click.ParamType[int]):
+    """A number of moves; 0 stands for all of them."""
+
+    name = "sample"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the number."""
+        if value == "all":
+            return 0
+        return click.IntRange(1).convert(value, param, ctx)  # type: ignore[arg-type]  # it parses texts
+
+
+@cli.command(
+    context_settings=CONTEXT,
+    epilog="""\b
+Exit codes: 0 verified; 1 with the first problems, each on a line; 2 no journal.
+With --against, too: 77 the service takes the old tokens no more, which is no
+fault of the run; 69 the service is out of reach; 75 a budget is used up.
+""",
+)
+@click.argument("run", metavar="RUN")
+@click.option("--watch", "is_watching", is_flag=True, help="Show the run, move by move.")
+@click.option(
+    "--against",
+    type=_Service(),
+    metavar="URL|local",
+    help="Send a sample of the moves again, and compare what the service answers.",
+)
+@click.option(
+    "--sample",
+    type=_Sample(),
+    default=100,
+    show_default=True,
+    metavar="N|all",
+    help="Moves to send again; the first, the last and one of each award are among them.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@_runs_dir_option
+@click.pass_obj
+def replay(
+    settings: Settings,
+    /,
+    run: str,
+    *,
+    is_watching: bool,
+    against: str | None,
+    sample: int,
+    as_json: bool,
+    runs_dir: Path | None,
+) -> int:
+    """Prove a run: play its journal again by the rules, and compare every line.
+
+    RUN is a path, a run id, or latest. A run that is unfinished is verified as far as it goes.
+    """
+    from bot.cli import inspecting  # noqa: PLC0415
+    from bot.journal.catalog import find  # noqa: PLC0415
+
+    if is_watching and (against is not None or as_json):
+        raise click.UsageError("--watch goes neither with --against nor with --json")
+    settings = replace(settings, runs_dir=runs_dir or settings.runs_dir)
+    path = find(settings.runs_dir, run)
+    if is_watching:
+        return inspecting.watch(path)
+    if against is not None:
+        return inspecting.audit(path, settings, against, sample or None, as_json=as_json)
+    return inspecting.replay(path, as_json=as_json)
+
+
+@cli.command(context_settings=CONTEXT)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--prune", "is_pruning", is_flag=True, help="Remove old finished runs.")
+@click.option(
+    "--keep",
+    type=click.IntRange(0),
+    metavar="N",
+    help="With --prune: finished runs to leave as they are, the newest ones.",
+)
+@click.option("--compress", "is_compressing", is_flag=True, help="With --prune: gzip them instead.")
+@click.option("--yes", "is_agreed", is_flag=True, help="With --prune: do it without asking.")
+@_runs_dir_option
+@click.pass_obj
+def runs(
+    settings: Settings,
+    /,
+    *,
+    as_json: bool,
+    is_pruning: bool,
+    keep: int | None,
+    is_compressing: bool,
+    is_agreed: bool,
+    runs_dir: Path | None,
+) -> int:
+    """List all runs; with --prune, make room.
+
+    --prune shows what it would do, and does it once that is agreed to: with --yes, or by a
+    person at a terminal. A run that is not over is never touched.
+    """
+    from bot.cli import inspecting  # noqa: PLC0415
+
+    folder = runs_dir or settings.runs_dir
+    if not is_pruning:
+        if keep is not None or is_compressing or is_agreed:
+            raise click.UsageError("--keep, --compress and --yes go with --prune")
+        return inspecting.runs(folder, as_json=as_json)
+    if keep is None:
+        raise click.UsageError("--prune needs --keep N, the finished runs to leave as they are")
+    return inspecting.prune(
+        folder, keep, is_compressing=is_compressing, is_agreed=is_agreed, as_json=as_json
+    )
+
+
+@cli.command(context_settings=CONTEXT)
+@click.argument("run", default="latest", metavar="[RUN]")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@_runs_dir_option
+@click.pass_obj
+def status(settings: Settings, /, run: str, *, as_json: bool, runs_dir: Path | None) -> int:
+    """Show where a run stands: score, rate, time to go, retries, last success.
+
+    RUN is a path, a run id, or latest, which is the default. The run may be going on.
+    """
+    from bot.cli import inspecting  # noqa: PLC0415
+    from bot.journal.catalog import find  # noqa: PLC0415
+
+    return inspecting.status(find(runs_dir or settings.runs_dir, run), as_json=as_json)
 
 
 @cli.command(context_settings=CONTEXT)

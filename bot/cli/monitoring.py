@@ -6,16 +6,20 @@ is said once and forgotten.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import requests
 
 from bot import console
-from bot.client.transport import new_session
+from bot.client.environment import settle
+from bot.client.transport import USER_AGENT, describe_error
 from bot.errors import ConfigError, TryLater
+from bot.journal.reader import parse_time
 
 if TYPE_CHECKING:
     from bot.journal.ledger import Ledger
@@ -37,7 +41,7 @@ class Notifier:
 
     def __init__(self, url: str) -> None:
         """Ping `url`; an empty one is never pinged."""
-        self._url = url.rstrip("/")
+        self._url = url
 
     def start(self) -> None:
         """Say that a call begins."""
@@ -49,19 +53,37 @@ class Notifier:
         seconds = HASTY_PING_S if exit_code > 128 else PING_S
         self._ping("" if is_well else f"/{exit_code}", seconds)
 
-    def _ping(self, path: str, seconds: float) -> None:
+    def _ping(self, suffix: str, seconds: float) -> None:
+        """Ask for the address with `suffix` at the end of its path, before a query."""
         if not self._url:
             return
-        thread = threading.Thread(target=_get, args=(self._url + path, seconds), daemon=True)
+        url = urlsplit(self._url)
+        if suffix:
+            url = url._replace(path=url.path.rstrip("/") + suffix)
+        problems = [f"no answer within {seconds:g} s"]
+
+        def ask() -> None:
+            problems[:] = _get(url.geturl(), 2 * seconds)  # one that is left behind ends, too
+
+        thread = threading.Thread(target=ask, daemon=True, name="ping")
         thread.start()
         thread.join(seconds)
+        for problem in problems:
+            console.say(f"could not notify {url.geturl()}: {problem}")
 
 
-def _get(url: str, seconds: float) -> None:
+def _get(url: str, seconds: float) -> list[str]:
+    """Ask for an address, and read the head of the answer; return what went wrong, if anything."""
     try:
-        new_session().get(url, timeout=seconds).raise_for_status()
-    except (requests.RequestException, ValueError) as exc:
-        console.say(f"could not notify {url}: {type(exc).__name__}")
+        with requests.Session() as session:
+            session.trust_env = False
+            session.headers["User-Agent"] = USER_AGENT
+            session.verify = settle(os.environ, url, use_proxies=False).ca_bundle
+            with session.get(url, timeout=seconds, stream=True) as response:
+                response.raise_for_status()
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it must not disturb the game
+        return [describe_error(exc)]
+    return []
 
 
 class Metrics(console.Display):
@@ -107,7 +129,6 @@ class Metrics(console.Display):
     def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
         """Write from time to time."""
         if time.monotonic() >= self._next_at:
-            self._success.set_to_current_time()
             self._write(ledger)
 
     def ended(self, ledger: Ledger, path: Path) -> None:
@@ -126,6 +147,7 @@ class Metrics(console.Display):
         self._requests.set(ledger.tally.requests)
         self._retries.set(ledger.tally.retries)
         self._is_over.set(ledger.is_over)
+        self._success.set(parse_time(ledger.last_action_ts).timestamp())
         try:
             write_to_textfile(str(self._path), self._registry)
         except OSError as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,40 +20,99 @@ PREFIX: Final = "SUNPLEAT_"
 MAX_SEED: Final = 2**53 - 1
 """The largest whole number that every JSON reader keeps exact."""
 DEFAULT_URL: Final = "https://gameboard.gg"
+LONGEST_TIMEOUT_S: Final = 86_400
+"""A day: a socket takes no time-out of centuries."""
 
 
-class BaseUrl(click.ParamType[str]):
+class Text(click.ParamType[Any]):
+    """A text that has to be of a form; the kinds of it say which."""
+
+    name = "text"
+    expected = "a text"
+    """What would do, for people."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value that the text stands for."""
+        try:
+            return self.read(str(value))
+        except ValueError as exc:
+            self.fail(str(exc), param, ctx)
+
+    def read(self, text: str) -> Any:
+        """Return the value that `text` stands for.
+
+        Raises:
+            ValueError: it is not of the form; says why.
+        """
+        if "\0" in text:
+            raise ValueError("it has a null character")
+        return text
+
+
+class Folder(Text):
+    """The name of a folder."""
+
+    expected = "the name of a folder"
+
+    def read(self, text: str) -> Path:
+        """Return it as a path; an empty name is not the folder that the bot is started in."""
+        if not text:
+            raise ValueError("it is empty")
+        return Path(super().read(text))
+
+
+class BaseUrl(Text):
     """Scheme and host, and a path prefix if any."""
 
-    name = "url"
+    expected = f"scheme, host, and a path prefix if any, such as {DEFAULT_URL}"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def read(self, text: str) -> str:
         """Return the address in one spelling, so that the same service is one service."""
-        try:
-            url = urlsplit(value)
-            port = url.port
-        except ValueError as exc:
-            self.fail(f"{value!r} is no address: {exc}", param, ctx)
+        url = urlsplit(super().read(text))
         if url.scheme not in ("http", "https") or not url.hostname:
-            self.fail(f"{value!r} is no base URL such as {DEFAULT_URL}", param, ctx)
+            raise ValueError("it does not begin with http:// or https:// and a host")
         if url.query or url.fragment or url.username is not None:
-            self.fail(f"{value!r} has more than scheme, host and path", param, ctx)
+            raise ValueError("it has more than scheme, host and path")
+        if url.port == 0:
+            raise ValueError("there is no port 0")
         host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
         default_port = {"http": 80, "https": 443}[url.scheme]
-        netloc = host if port in (None, default_port) else f"{host}:{port}"
-        return f"{url.scheme}://{netloc}{url.path.rstrip('/')}"
+        netloc = host if url.port in (None, default_port) else f"{host}:{url.port}"
+        address = f"{url.scheme}://{netloc}{url.path.rstrip('/')}"
+        if not _PLAIN_HOST.fullmatch(url.hostname):
+            _look_whether_it_can_be_asked(address)
+        return address
 
 
-class PingUrl(click.ParamType[str]):
+_LABEL: Final = "[a-z0-9_-]{1,63}"
+_PLAIN_HOST: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
+
+
+def _look_whether_it_can_be_asked(url: str) -> None:
+    """Try what requests makes of an address.
+
+    Raises:
+        ValueError: it is none.
+    """
+    from requests import Request  # noqa: PLC0415 - few addresses need it
+
+    try:
+        Request("GET", url).prepare()
+    except ValueError as exc:
+        raise ValueError(str(exc)) from exc
+
+
+class PingUrl(Text):
     """An http or https address, or nothing."""
 
-    name = "url"
+    expected = "an http or https address, or nothing"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def read(self, text: str) -> str:
         """Return the address as it is."""
-        if value and not value.startswith(("http://", "https://")):
-            self.fail(f"{value!r} is no http or https address", param, ctx)
-        return value
+        url = urlsplit(super().read(text))
+        if text and (url.scheme not in ("http", "https") or not url.hostname):
+            raise ValueError("it does not begin with http:// or https:// and a host")
+        return text
 
 
 class Number(click.FloatRange):
@@ -62,7 +122,10 @@ class Number(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the number."""
-        number: float = super().convert(value, param, ctx)
+        try:
+            number: float = super().convert(value, param, ctx)
+        except OverflowError:
+            number = math.inf
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
@@ -74,10 +137,9 @@ class Setting(click.Option):
     A bad value is a usage error on the command line and a configuration error elsewhere.
     """
 
-    def __init__(self, *args: Any, in_file: bool = True, **kwargs: Any) -> None:
-        """Add the variable of the option's name; `in_file`: whether a TOML file may set it."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Add the variable of the option's name."""
         super().__init__(*args, **kwargs)
-        self.in_file = in_file
         self.envvar = PREFIX + str(self.name).upper()
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
@@ -88,7 +150,7 @@ class Setting(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Take the value; name the variable where that is what is wrong.
+        """Take the value; say what would do, and name the variable where that is wrong.
 
         Raises:
             ConfigError: the environment holds a bad value.
@@ -97,11 +159,10 @@ class Setting(click.Option):
             return super().handle_parse_result(ctx, opts, args)
         except click.BadParameter as exc:
             if ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT:
-                expected = _describe_type(self.type)
-                raise ConfigError(
-                    f"environment variable {self.envvar}: expected {expected}; {exc.message}"
-                ) from exc
-            raise
+                why = self._explain(os.environ.get(str(self.envvar)), exc)
+                raise ConfigError(f"environment variable {self.envvar}: {why}") from exc
+            why = self._explain(opts.get(str(self.name)), exc)
+            raise click.BadParameter(why, ctx, self) from exc
 
     def read_file_value(self, value: object) -> object:
         """Return a value of a TOML file as the option's type has it.
@@ -111,11 +172,16 @@ class Setting(click.Option):
         """
         expected = _toml_types(self.type)
         if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-            raise ValueError(f"expected {_describe_type(self.type)}, got {value!r}")
+            raise ValueError(f"expected {_describe(self.type)}, got {value!r}")
         try:
             return self.type.convert(value, self, None)
         except click.BadParameter as exc:
-            raise ValueError(f"expected {_describe_type(self.type)}; {exc.message}") from exc
+            raise ValueError(self._explain(value, exc)) from exc
+
+    def _explain(self, value: object, exc: click.BadParameter) -> str:
+        """Say what would do instead of a value, and why where the form is not all of it."""
+        reason = f": {exc.message}" if isinstance(self.type, Text) else ""
+        return f"expected {_describe(self.type)}, got {value!r}{reason}"
 
 
 def _toml_types(kind: click.ParamType[Any]) -> tuple[type, ...]:
@@ -126,19 +192,27 @@ def _toml_types(kind: click.ParamType[Any]) -> tuple[type, ...]:
     return (int, float) if isinstance(kind, click.types.FloatParamType) else (str,)
 
 
-def _describe_type(kind: click.ParamType[Any]) -> str:
+def _describe(kind: click.ParamType[Any]) -> str:
+    """Say which values a type has."""
     if isinstance(kind, click.types.BoolParamType):
         return "true or false"
-    if isinstance(kind, click.types.IntParamType):
-        return "a whole number"
-    return "a number" if isinstance(kind, click.types.FloatParamType) else "a text"
+    if isinstance(kind, click.Choice):
+        return f"one of {', '.join(kind.choices)}"
+    if isinstance(kind, click.IntRange):
+        return f"a whole number {_describe_range(kind)}"
+    if isinstance(kind, click.FloatRange):
+        return f"a number {_describe_range(kind)}"
+    return kind.expected if isinstance(kind, Text) else Text.expected
+
+
+def _describe_range(kind: click.IntRange | click.FloatRange) -> str:
+    least = f"above {kind.min}" if kind.min_open else f"of at least {kind.min}"
+    return least if kind.max is None else f"{least} and at most {kind.max}"
 
 
 def _setting(*names: str, **kwargs: Any) -> Setting:
     return Setting(names, **kwargs)
 
-
-_PATH: Final = click.Path(path_type=Path)
 
 SETTINGS: Final[tuple[Setting, ...]] = (
     _setting(
@@ -178,7 +252,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     _setting(
         "--runs-dir",
-        type=_PATH,
+        type=Folder(),
         default=Path("runs"),
         show_default=True,
         metavar="DIR",
@@ -208,7 +282,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     _setting(
         "--timeout",
-        type=Number(0, min_open=True),
+        type=Number(0, LONGEST_TIMEOUT_S, min_open=True),
         default=30.0,
         show_default=True,
         metavar="S",
@@ -251,7 +325,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     _setting(
         "--metrics-file",
-        type=str,
+        type=Text(),
         default="",
         metavar="FILE",
         help="Write figures for Prometheus' textfile collector.",

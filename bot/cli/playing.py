@@ -59,7 +59,7 @@ def _play(settings: Settings, display: console.Display, *, is_fresh: bool, as_js
     )
     clock = Clock(stop)
     transport = open_transport(settings, stop)
-    with _signals(stop):
+    with heed_signals(stop):
         try:
             outcome = player.play(
                 order,
@@ -67,13 +67,13 @@ def _play(settings: Settings, display: console.Display, *, is_fresh: bool, as_js
                 clock,
                 display,
             )
+            display.ended(outcome.ledger, outcome.path)
         finally:
             display.close()
-    display.ended(outcome.ledger, outcome.path)
     if as_json:
         console.answer(json.dumps(describe(outcome)))
     if outcome.error is not None:
-        console.say(f"sunpleat-bot: {outcome.error}")
+        console.say(console.one_line(f"sunpleat-bot: {outcome.error}"))
     elif outcome.exit_code:
         console.say(f"sunpleat-bot: the run ended {outcome.ledger.state.end_reason}, not as asked")
     return outcome.exit_code
@@ -139,13 +139,14 @@ def serve(host: str, port: int, runs_dir: Path | None) -> int:
 
 
 @contextmanager
-def _signals(stop: StopRequest) -> Iterator[None]:
+def heed_signals(stop: StopRequest) -> Iterator[None]:
     """Let SIGINT and SIGTERM ask to stop; a second SIGINT ends the process at once."""
 
     def ask(number: int, _: FrameType | None) -> None:
-        if stop.signal_number is not None and number == signal.SIGINT:
+        if stop.signal_number is None:
+            stop.ask(number)
+        elif number == signal.SIGINT:
             os._exit(128 + number)
-        stop.ask(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -32,10 +32,10 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as exc:
         context = getattr(exc, "ctx", None)
         hint = f"; see {context.command_path} --help" if context else ""
-        console.say(f"{NAME}: {exc.format_message()}{hint}")
+        console.say(console.one_line(f"{NAME}: {exc.format_message()}{hint}"))
         return UsageError.exit_code
     except BotError as exc:
-        console.say(f"{NAME}: {exc}")
+        console.say(console.one_line(f"{NAME}: {exc}"))
         return exc.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130

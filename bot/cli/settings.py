@@ -49,7 +49,7 @@ class Settings:
     sources: Mapping[str, str]
     """Where the value of each setting came from, for people."""
     values: Mapping[str, object]
-    """Each setting as it was given."""
+    """Each setting as it was given, or as it is where nothing was."""
 
     @property
     def is_local(self) -> bool:
@@ -70,6 +70,8 @@ class ConfigFile:
 def find_config(given: Path | None) -> ConfigFile:
     """Read the configuration file: the one given, else the variable's, else the default's.
 
+    A variable that is set to nothing says that there is no file.
+
     Raises:
         UsageError: the given file is not there.
         ConfigError: a file cannot be read, or has something wrong in it.
@@ -81,7 +83,7 @@ def find_config(given: Path | None) -> ConfigFile:
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
         return _read(Path(named), f"{CONFIG_VARIABLE}={named}")
-    if DEFAULT_CONFIG.is_file():
+    if named is None and DEFAULT_CONFIG.is_file():
         return _read(DEFAULT_CONFIG, str(DEFAULT_CONFIG))
     return ConfigFile(None, {}, WireSettings())
 
@@ -93,6 +95,8 @@ def _read(path: Path, label: str) -> ConfigFile:
         raise ConfigError(f"{label}: cannot be read: {exc.strerror}") from exc
     except ValueError as exc:
         raise ConfigError(f"{label}: not TOML: {exc}") from exc
+    except RecursionError as exc:
+        raise ConfigError(f"{label}: nested too deeply to read") from exc
     known = {str(setting.name): setting for setting in SETTINGS}
     values: dict[str, object] = {}
     wire_table: object = {}
@@ -148,14 +152,13 @@ def resolve(ctx: click.Context, config: ConfigFile) -> Settings:
     names = [str(setting.name) for setting in SETTINGS]
     owners = {name: _owner(ctx, name) for name in names}
     values: dict[str, Any] = {name: owners[name].params[name] for name in names}
-    is_local = _is_local(owners, values)
-    max_rps = values["max_rps"]
-    if max_rps is None and not is_local:
-        max_rps = POLITE_RPS
+    is_local = _is_local(owners, values, config)
+    if values["max_rps"] is None and not is_local:
+        values["max_rps"] = POLITE_RPS
     limits = Limits(
         timeout_s=values["timeout"],
         give_up_after_s=values["give_up_after"],
-        max_rps=max_rps or None,
+        max_rps=values["max_rps"] or None,
         max_requests=values["max_requests"],
         max_minutes=values["max_minutes"],
     )
@@ -200,7 +203,9 @@ def _owner(ctx: click.Context, name: str) -> click.Context:
     return ctx.parent if is_flag_above else ctx
 
 
-def _is_local(owners: Mapping[str, click.Context], values: Mapping[str, Any]) -> bool:
+def _is_local(
+    owners: Mapping[str, click.Context], values: Mapping[str, Any], config: ConfigFile
+) -> bool:
     """Tell which of `local` and `base_url` holds: the one from the stronger source."""
     if not values["local"]:
         return False
@@ -209,8 +214,12 @@ def _is_local(owners: Mapping[str, click.Context], values: Mapping[str, Any]) ->
         raise TypeError("both settings have been parsed")
     if local != base_url:
         return local < base_url
-    message = "local and base-url cannot go together; leave one of them out"
-    raise (UsageError if local is ParameterSource.COMMANDLINE else ConfigError)(message)
+    advice = "cannot go together; leave one of them out"
+    if local is ParameterSource.COMMANDLINE:
+        raise UsageError(f"--local and --base-url {advice}")
+    if local is ParameterSource.ENVIRONMENT:
+        raise ConfigError(f"{PREFIX}LOCAL and {PREFIX}BASE_URL {advice}")
+    raise ConfigError(f"{config.path}: local and base_url {advice}")
 
 
 def _source(ctx: click.Context, name: str, config: ConfigFile) -> str:

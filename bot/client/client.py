@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -12,7 +13,7 @@ import requests
 from bot import wire
 from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind, from_status
-from bot.client.limits import INIT_GIVE_UP_S, Limits
+from bot.client.limits import INIT_GIVE_UP_S, LEAST_TIMEOUT_S, Limits
 from bot.client.redirects import ACTION_PATH, INIT_PATH, moved_along, redirected
 from bot.client.transport import Transport, describe_error
 from bot.errors import (
@@ -75,7 +76,11 @@ class Client:
         wire_settings: WireSettings,
         is_following: bool = False,
     ) -> None:
-        """Talk to the service at `base_url`; follow its word where `is_following`."""
+        """Talk to the service at `base_url`; follow its word where `is_following`.
+
+        Raises:
+            ConfigError: nothing can be asked at that address.
+        """
         self.requests = 0
         """Sent so far."""
         self.layout: Layout | None = None
@@ -87,11 +92,13 @@ class Client:
         self._listener = listener
         self._wire_settings = wire_settings
         self._is_following = is_following
-        self._init = transport.prepare("GET", base_url + INIT_PATH)
-        self._action = transport.prepare("POST", base_url + ACTION_PATH)
-        self._began_at = clock.monotonic()
-        self._next_send_at = self._began_at
-        self._give_up_at = self._began_at
+        try:
+            self._init = transport.prepare("GET", base_url + INIT_PATH)
+            self._action = transport.prepare("POST", base_url + ACTION_PATH)
+        except ValueError as exc:
+            raise ConfigError(f"{base_url} is no usable base URL: {exc}") from exc
+        self._next_send_at = self._give_up_at = clock.monotonic()
+        self._ends_at = self._next_send_at + 60 * (limits.max_minutes or math.inf)
         self._elapsed_ms = 0.0
         self._has_differed = False
 
@@ -206,7 +213,12 @@ class Client:
 
             try:
                 result = persist(
-                    attempt, first, clock=self._clock, give_up_at=self._give_up_at, report=report
+                    attempt,
+                    first,
+                    clock=self._clock,
+                    sleep=self._sleep,
+                    give_up_at=self._give_up_at,
+                    report=report,
                 )
             except Failure as last:
                 raise last.verdict(
@@ -225,8 +237,8 @@ class Client:
         self.requests += 1
         sent_at = self._clock.monotonic()
         if self._limits.max_rps is not None:
-            self._next_send_at = max(self._next_send_at + 1 / self._limits.max_rps, sent_at)
-        timeout_s = min(self._limits.timeout_s, self._give_up_at - sent_at)
+            self._next_send_at = sent_at + 1 / self._limits.max_rps
+        timeout_s = min(self._limits.timeout_s, max(self._give_up_at - sent_at, LEAST_TIMEOUT_S))
         try:
             response, body = self._transport.send(request, timeout_s)
         except Stopped as exc:
@@ -262,7 +274,8 @@ class Client:
             request.url = redirected(self._transport, request, response)
         except ConfigError as exc:
             raise Failure(Kind.FINAL, str(exc), status=status, error=exc) from exc
-        self._action.url = moved_along(self._action.url or "", before, request.url)
+        if request is not self._action:
+            self._action.url = moved_along(self._action.url or "", before, request.url)
         raise Failure(Kind.MOVED, f"HTTP {status}: moved to {request.url}", status=status)
 
     def _pace(self) -> None:
@@ -270,7 +283,11 @@ class Client:
         self._clock.stop.check()
         wait_s = self._next_send_at - self._clock.monotonic()
         if wait_s > 0:
-            self._clock.sleep(wait_s)
+            self._sleep(wait_s)
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the minutes of this call."""
+        self._clock.sleep(max(0.0, min(seconds, self._ends_at - self._clock.monotonic())))
 
     def _check_budget(self) -> None:
         """Raise where this call has had its requests or its minutes.
@@ -281,14 +298,12 @@ class Client:
         limits = self._limits
         if limits.max_requests is not None and self.requests >= limits.max_requests:
             raise TryLater(f"the budget of {limits.max_requests} requests is used up")
-        if limits.max_minutes is not None:
-            minutes = (self._clock.monotonic() - self._began_at) / 60
-            if minutes >= limits.max_minutes:
-                raise TryLater(f"the budget of {limits.max_minutes:g} minutes is used up")
+        if self._clock.monotonic() >= self._ends_at:
+            raise TryLater(f"the budget of {limits.max_minutes:g} minutes is used up")
 
 
 def _broken(exc: BrokenAnswer, shown: object, content: str | None = None) -> Failure:
     """Return the failure that an answer with status 200 is when it is none."""
     excerpt = shown if isinstance(shown, str) else json.dumps(shown)
-    cause = f"{exc} ({content})" if content else str(exc)
+    cause = f"{exc} ({content:.80})" if content else str(exc)
     return Failure(Kind.TRANSIENT, cause, status=200, excerpt=excerpt)

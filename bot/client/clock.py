@@ -22,7 +22,9 @@ class StopRequest:
         """When, on the clock of `time.monotonic`."""
 
     def ask(self, signal_number: int) -> None:
-        """Ask to stop, because of the signal of this number."""
+        """Ask to stop, because of the signal of this number; only the first time counts."""
+        if self.signal_number is not None:
+            return
         self.asked_at = time.monotonic()
         self.signal_number = signal_number
 

@@ -21,6 +21,8 @@ from urllib3.util import parse_url
 from bot.errors import ConfigError
 
 CA_VARIABLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+PROXY_KEYS: Final = ("http", "https", "all")
+"""What a proxy can be for; `no` lists the hosts that need none."""
 KEY_LOG_VARIABLE: Final = "SSLKEYLOGFILE"
 
 
@@ -45,13 +47,16 @@ def settle(environ: Mapping[str, str], base_url: str, *, use_proxies: bool) -> S
     if ca_bundle is not None:
         name = next(name for name in CA_VARIABLES if environ.get(name))
         _check_ca_bundle(name, ca_bundle)
-    proxies = dict(get_environ_proxies(base_url)) if use_proxies else {}
+    named = get_environ_proxies(base_url) if use_proxies else {}
+    proxies = {scheme: proxy for scheme, proxy in named.items() if scheme in PROXY_KEYS}
     if proxy := select_proxy(base_url, proxies):
         _check_proxy(proxy, environ)
     return Surroundings(ca_bundle or certifi.where(), proxies)
 
 
 def _check_ca_bundle(variable: str, path: str) -> None:
+    if Path(path).is_fifo() or Path(path).is_char_device():
+        raise ConfigError(f"{variable} names {path}, no usable CA bundle: it may never end")
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if Path(path).is_dir():

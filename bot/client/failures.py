@@ -15,12 +15,13 @@ from typing import Final
 
 from bot.errors import (
     BotError,
+    BrokenAnswer,
     Contradiction,
     Diverged,
     ServiceUnavailable,
     TokenRefused,
 )
-from bot.wire import Reading
+from bot.wire import Reading, parse_json
 
 EXCERPT: Final = 200
 """Characters of an answer that are kept to tell what it was."""
@@ -90,6 +91,8 @@ class Failure(Exception):
         """Seconds that the service asks to wait, None where it does not or makes no sense."""
         self.reading = reading
         """Of an answer that differs."""
+        self.next_try = ""
+        """When the next attempt would have been, where there was no time left for it."""
         self.error = error
         """What to end with, where the kind does not say it."""
 
@@ -98,6 +101,10 @@ class Failure(Exception):
         if self.error is not None:
             return self.error
         times = "once" if tries == 1 else f"{tries} times"
+        if self.next_try:
+            asked = f"the service asks to wait until {self.next_try} before {what}"
+            gave_up = f"gave up on {what}, sent {times}"
+            return ServiceUnavailable(f"{asked if self.retry_after_s else gave_up}: {self.cause}")
         if self.kind is Kind.DIFFERS and self.reading is not None:
             differences = "; ".join(
                 f"{name} is {pair['observed']!r:.80}, predicted {pair['predicted']!r:.80}"
@@ -115,7 +122,7 @@ class Failure(Exception):
             return TokenRefused(f"the service refuses the token: {self.cause}")
         if self.kind is Kind.BROWSER_CHECK:
             return ServiceUnavailable(f"the service asks for a browser: {self.cause}")
-        return ServiceUnavailable(f"{what} was sent {times} without an answer: {self.cause}")
+        return ServiceUnavailable(f"{what} was sent {times}, and not again: {self.cause}")
 
 
 _TOKEN_STATUSES: Final = {400, 401, 409, 410, 422}
@@ -187,8 +194,8 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
 def _reason(body: bytes) -> str | None:
     """Return what a JSON object says went wrong, None where the body is no JSON object."""
     try:
-        answer = json.loads(body.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
+        answer = parse_json(body)
+    except BrokenAnswer:
         return None
     if not isinstance(answer, dict):
         return None

@@ -17,7 +17,6 @@ from tenacity import (
 
 from bot.client.clock import Clock
 from bot.client.failures import PATIENCE, Failure, Kind
-from bot.errors import ServiceUnavailable
 
 LONGEST_WAIT_S: Final = 60.0
 JITTER_S: Final = 0.5
@@ -32,17 +31,18 @@ def persist(
     first: Failure,
     *,
     clock: Clock,
+    sleep: Callable[[float], None],
     give_up_at: float,
     report: Report,
 ) -> T:
     """Repeat `attempt`, which has failed once with `first`, until it succeeds.
 
     Waits grow from half a second to a minute, with jitter, and are never shorter than the
-    service asks for. `give_up_at` is on the clock's monotonic time.
+    service asks for; they are slept by `sleep`. `give_up_at` is on the clock's monotonic time.
 
     Raises:
-        Failure: the failure that was one too many of its kind, or too late.
-        ServiceUnavailable: the service asks for a wait beyond `give_up_at`.
+        Failure: the failure that was one too many of its kind, or with a `next_try` the one
+            after which the next attempt would come too late.
     """
     pending = [first]
     seen: Counter[Kind] = Counter()
@@ -62,13 +62,12 @@ def persist(
         if not is_late and seen[failure.kind] < PATIENCE[failure.kind].tries:
             return False
         report(state.attempt_number, failure, 0.0)
-        if is_late and failure.retry_after_s and failure.kind is Kind.TRANSIENT:
-            until = _describe_moment(clock.now(), state.upcoming_sleep)
-            raise ServiceUnavailable(f"the service asks to wait until {until}: {failure.cause}")
+        if seen[failure.kind] < PATIENCE[failure.kind].tries:
+            failure.next_try = _describe_moment(clock.now(), state.upcoming_sleep)
         return True
 
     retrying = Retrying(
-        sleep=clock.sleep,
+        sleep=sleep,
         wait=_wait,
         stop=is_enough,
         retry=retry_if_exception_type(Failure),

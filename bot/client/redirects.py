@@ -26,14 +26,15 @@ def redirected(
         ConfigError: the address is another host's, or not secure where the old one was.
     """
     before = request.url or ""
+    location = response.headers.get("Location")
     try:
-        location = urljoin(before, response.headers["Location"])
-        after = transport.prepare(request.method or "", location).url or ""
-    except (KeyError, ValueError) as exc:
+        after = transport.prepare("GET", urljoin(before, location)).url if location else None
+    except ValueError:
+        after = None
+    old, new = urlsplit(before), urlsplit(after or "")
+    if after is None or new.scheme not in ("http", "https"):
         status = response.status_code
-        cause = f"HTTP {status} without a usable Location"
-        raise Failure(Kind.TRANSIENT, cause, status=status) from exc
-    old, new = urlsplit(before), urlsplit(after)
+        raise Failure(Kind.TRANSIENT, f"HTTP {status} without a usable Location", status=status)
     if old.scheme == "https" and new.scheme != "https":
         raise ConfigError(f"{before} redirects to {after}, which is not secure; not followed")
     if not _is_same_site(old.hostname or "", new.hostname or ""):

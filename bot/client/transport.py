@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
@@ -32,6 +33,8 @@ USER_AGENT: Final = f"sunpleat-bot/{__version__} (unattended player of Sunpleat;
 
 MAX_ANSWER: Final = 2**20
 """Bytes of the longest body that is taken for an answer."""
+LONGEST_TIMEOUT_S: Final = 24 * 3600.0
+"""The longest time-out of a single wait of a socket, in seconds; sockets know no longer one."""
 STOP_GRACE_S: Final = 1.5
 """How long an answer on its way is waited for once the bot has to stop, in seconds."""
 
@@ -259,16 +262,16 @@ class Transport:
         try:
             response = self._session.get_adapter(request.url or "").send(
                 request,
-                timeout=timeout_s,
+                timeout=min(timeout_s, LONGEST_TIMEOUT_S),
                 stream=True,
                 verify=self._ca_bundle,
                 proxies=self._proxies,
             )
-            body: bytes = response.raw.read(MAX_ANSWER + 1, decode_content=True)
+            with closing(response):  # which keeps the connection of one that was read to its end
+                body: bytes = response.raw.read(MAX_ANSWER + 1, decode_content=True)
         except HTTPError as exc:
             raise OSError(describe_error(exc)) from exc
         if len(body) > MAX_ANSWER:
-            response.close()
             raise OSError(f"the answer is longer than {MAX_ANSWER} bytes")
         return response, body
 

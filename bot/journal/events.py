@@ -1,19 +1,35 @@
 """The lines of a journal: one tuple type for each event, and how each field is read back.
 
-`EVENTS` is the format; the writer, the reader and the tests of both go by it. Every line
+`FORMAT` is the format; the writer, the reader and the tests of both go by it. Every line
 also has `seq`, `ts` and `event`, which belong to the line and not to what happened.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from bot import rules, strategy
-from bot.errors import ActionError
+from bot import errors, rules, strategy
 from bot.rules import State
 
 JOURNAL_VERSION: Final = 1
+INIT: Final = "init"
+"""What a `retry` line names before the first action."""
+MAX_EXCERPT: Final = 200
+"""Characters of an answer that a `retry` line keeps at most."""
+SUSPENDING: Final = frozenset(
+    (
+        errors.ServiceUnavailable.exit_code,
+        errors.BotError.exit_code,
+        errors.TryLater.exit_code,
+        errors.Contradiction.exit_code,
+        errors.ConfigError.exit_code,
+        *range(129, 193),
+    )
+)
+"""Exit codes of a call that leaves its run suspended; 128 and more: the number of a signal."""
 
 
 class RunStarted(NamedTuple):
@@ -44,6 +60,7 @@ class ActionTaken(NamedTuple):
     action: dict[str, object]
     token: str
     award: int
+    """Points of this action; negative only where a service that is followed takes some away."""
     score: int
     phase: str
     board: int
@@ -135,121 +152,137 @@ Event: TypeAlias = (
     | RunEnded
 )
 
-Check: TypeAlias = Callable[[Any], bool]
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a field may hold: told by its type first, since `True` is no 1 and `1.0` is none."""
+
+    text: str
+    """For people: `a count`."""
+    types: frozenset[type]
+    test: Callable[[Any], object]
+    """Is true of a right value; asked for values of these types only."""
+
+    def __call__(self, value: object) -> bool:
+        """Tell whether `value` is of this kind."""
+        return type(value) in self.types and bool(self.test(value))
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+def _kind(text: str, *types: type, test: Callable[[Any], object] = lambda _: True) -> Kind:
+    return Kind(text, frozenset(types), test)
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and value != ""
+def _one_of(*choices: str | int) -> Kind:
+    text = " or ".join(map(repr, choices))
+    return _kind(text, *map(type, choices), test=frozenset(choices).__contains__)
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+def _nullable(kind: Kind) -> Kind:
+    return _kind(
+        f"{kind.text} or null",
+        *kind.types,
+        type(None),
+        test=lambda value: value is None or kind.test(value),
+    )
 
 
-def _is_seconds(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value < float("inf")  # type: ignore[operator]  # a number by its type
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
+_ACTIONS: Final = [action.to_json() for action in (*rules.FLIPS, *rules.PLAIN_ACTIONS.values())]
 
 
 def _is_action(value: object) -> bool:
-    try:
-        rules.parse_action(value)
-    except ActionError:
-        return False
-    return True
+    return value in _ACTIONS and type(value.get("count", 1)) is int
 
 
-def _is_garland(value: object) -> bool:
-    return isinstance(value, list) and all(type(pennant) is int for pennant in value)
+_TEXT: Final = _kind("a text", str)
+_NAME: Final = _kind("a text that is not empty", str, test=bool)
+_INTEGER: Final = _kind("a whole number", int)
+_COUNT: Final = _kind("a whole number from 0", int, test=(0).__le__)
+_DURATION: Final = _kind("a time", int, float, test=lambda value: 0 <= value < math.inf)
+_OBJECT: Final = _kind("an object", dict)
+_ACTION: Final = _kind("an action", dict, test=_is_action)
+_ANYTHING: Final = _kind("anything", dict, list, str, int, float, bool, type(None))
 
-
-def _one_of(*choices: object) -> Check:
-    return lambda value: type(value) in (str, int) and value in choices
-
-
-def _nullable(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Check]]]] = {
+FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
     "run.started": (
         RunStarted,
         {
             "journal_version": _one_of(JOURNAL_VERSION),
-            "run_id": _is_name,
-            "bot_version": _is_name,
-            "base_url": _is_name,
-            "seed": _is_count,
-            "bank_at": _is_count,
+            "run_id": _NAME,
+            "bot_version": _NAME,
+            "base_url": _NAME,
+            "seed": _COUNT,
+            "bank_at": _COUNT,
             "bank_rule": _one_of(*strategy.BANK_RULES),
-            "token": _is_name,
-            "state": _is_object,
-            "wire": _is_object,
-            "spec": lambda _: True,
-            "spec_sha256": _nullable(_is_name),
+            "token": _NAME,
+            "state": _OBJECT,
+            "wire": _OBJECT,
+            "spec": _ANYTHING,
+            "spec_sha256": _nullable(_NAME),
         },
     ),
     "action": (
         ActionTaken,
         {
-            "turn": _is_count,
-            "action": _is_action,
-            "token": _is_name,
-            "award": _is_count,
-            "score": _is_count,
+            "turn": _COUNT,
+            "action": _ACTION,
+            "token": _NAME,
+            "award": _INTEGER,
+            "score": _COUNT,
             "phase": _one_of(*rules.PHASES),
-            "board": _is_count,
-            "template": _is_count,
-            "garland": _is_garland,
-            "moves_used": _is_count,
-            "move_budget": _is_count,
-            "leaves": _is_count,
-            "attempts": _is_count,
-            "elapsed_ms": _is_seconds,
+            "board": _COUNT,
+            "template": _COUNT,
+            "garland": _kind(
+                "a list of whole numbers",
+                list,
+                test=lambda pennants: all(type(pennant) is int for pennant in pennants),
+            ),
+            "moves_used": _COUNT,
+            "move_budget": _COUNT,
+            "leaves": _INTEGER,
+            "attempts": _COUNT,
+            "elapsed_ms": _DURATION,
         },
     ),
     "retry": (
         Retried,
         {
-            "what": lambda value: value == "init" or _is_action(value),
-            "attempt": _is_count,
-            "cause": _is_name,
-            "status": _nullable(_is_count),
-            "excerpt": _is_text,
-            "wait_s": _is_seconds,
+            "what": _kind(
+                "init or an action",
+                str,
+                dict,
+                test=lambda value: value == INIT or _is_action(value),
+            ),
+            "attempt": _COUNT,
+            "cause": _TEXT,
+            "status": _nullable(_COUNT),
+            "excerpt": _TEXT,
+            "wait_s": _DURATION,
         },
     ),
-    "refused": (Refused, {"action": _is_action, "reason": _is_text}),
-    "diverged": (FieldsDiverged, {"fields": _is_object}),
+    "refused": (Refused, {"action": _ACTION, "reason": _TEXT}),
+    "diverged": (FieldsDiverged, {"fields": _OBJECT}),
     "run.resumed": (
         RunResumed,
         {
-            "from_seq": _is_count,
-            "bank_at": _is_count,
+            "from_seq": _COUNT,
+            "bank_at": _COUNT,
             "bank_rule": _one_of(*strategy.BANK_RULES),
-            "bot_version": _is_name,
-            "cut_bytes": _is_count,
+            "bot_version": _NAME,
+            "cut_bytes": _COUNT,
         },
     ),
-    "run.suspended": (RunSuspended, {"reason": _is_name, "exit_code": _is_count}),
-    "run.abandoned": (RunAbandoned, {"reason": _is_name}),
+    "run.suspended": (RunSuspended, {"reason": _NAME, "exit_code": _COUNT}),
+    "run.abandoned": (RunAbandoned, {"reason": _NAME}),
     "run.ended": (
         RunEnded,
         {
             "end_reason": _one_of(*rules.END_REASONS),
-            "score": _is_count,
-            "boards": _is_count,
-            "flips": _is_count,
-            "requests": _is_count,
-            "retries": _is_count,
-            "seconds": _is_seconds,
+            "score": _COUNT,
+            "boards": _COUNT,
+            "flips": _COUNT,
+            "requests": _COUNT,
+            "retries": _COUNT,
+            "seconds": _DURATION,
         },
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,8 +26,15 @@ class RunId(NamedTuple):
     seed: int
 
 
-def new_run_id(seed: int, now: datetime) -> str:
-    """Return a name for a run of `seed` that starts now."""
+def new_run_id(seed: int, now: datetime, last: Path | None = None) -> str:
+    """Return a name for a run of `seed` that starts now.
+
+    It sorts after the journal `last`, though the clock may have been set back since: the
+    newest run has to be found by its name.
+    """
+    run = parse_run_id(last.name.partition(".")[0]) if last else None
+    if run is not None:
+        now = max(now, datetime.fromisoformat(run.started) + timedelta(seconds=1))
     return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-seed{seed}-{secrets.token_hex(2)}"
 
 
@@ -51,11 +58,13 @@ def journals(runs_dir: Path) -> Iterator[tuple[RunId, Path]]:
     except OSError as exc:
         raise JournalError(f"cannot read the runs folder {runs_dir}: {exc.strerror}") from exc
     for path in paths:
-        run_id = next(
-            (path.name.removesuffix(end) for end in SUFFIXES if path.name.endswith(end)), ""
-        )
-        if run := parse_run_id(run_id):
+        if path.name.endswith(SUFFIXES) and (run := parse_run_id(run_name(path))):
             yield run, path
+
+
+def run_name(path: Path) -> str:
+    """Return the name of a journal's file without its suffix: its run's id, unless renamed."""
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def first_entry(path: Path) -> Entry | None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from io import BufferedReader
+from operator import call
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from bot.errors import NotAJournal
-from bot.journal.events import FORMAT, Event
+from bot.journal.events import FORMAT, Event, Kind
+
+if TYPE_CHECKING:
+    from gzip import GzipFile
 
 MAX_LINE: Final = 8 * 2**20
 """Bytes of the longest line; an answer of the service is far smaller when it is journaled."""
+
+GZIP: Final = b"\x1f\x8b\x08"
+"""What every member of a gzipped file begins with (RFC 1952, 2.3.1)."""
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -34,6 +41,11 @@ class RawLine(NamedTuple):
     is_whole: bool
     """Whether it ends with a line end and is not too long to be a line of ours."""
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether the file ends in the middle of it, as a crash can leave it."""
+        return not self.is_whole and len(self.text) <= MAX_LINE
+
 
 class Entry(NamedTuple):
     """A line that was understood."""
@@ -49,7 +61,7 @@ class LineError(Exception):
 
     def __init__(self, field: str, logged: object, expected: str) -> None:
         """Name the `field`, what it holds and what it should hold."""
-        super().__init__(f"{field} is {_brief(logged)}, expected {expected}")
+        super().__init__(f"{_brief(field)[1:-1]} is {_brief(logged)}, expected {expected}")
         self.field = field
         self.logged = logged
         self.expected = expected
@@ -59,10 +71,11 @@ def read_lines(path: Path) -> Iterator[RawLine]:
     """Yield the lines of the file at `path`, gzipped or not.
 
     Raises:
-        NotAJournal: there is no such file, it cannot be read, or it is no regular file.
+        NotAJournal: there is no such file, it cannot be read, it is no regular file, or it
+            begins with a line that no journal can have.
     """
     try:
-        with _open(path) as stream:
+        with open_journal(path) as stream:
             end = 0
             number = 0
             while text := stream.readline(MAX_LINE + 1):
@@ -70,10 +83,9 @@ def read_lines(path: Path) -> Iterator[RawLine]:
                 end += len(text)
                 is_whole = text.endswith(b"\n")
                 if not is_whole and len(text) > MAX_LINE:
-                    while skipped := stream.readline(MAX_LINE):
-                        end += len(skipped)
-                        if skipped.endswith(b"\n"):
-                            break
+                    if number == 1:
+                        raise NotAJournal(f"{path} is no journal: a line is over {MAX_LINE} bytes")
+                    end += _skip_line(stream)
                 if number == 1:
                     text = text.removeprefix(_BYTE_ORDER_MARK)
                 yield RawLine(number, text, end, is_whole)
@@ -81,13 +93,59 @@ def read_lines(path: Path) -> Iterator[RawLine]:
         raise NotAJournal(f"cannot read {path}: {getattr(exc, 'strerror', None) or exc}") from exc
 
 
-def _open(path: Path) -> BufferedReader:
-    """Open a regular file; a pipe or a device is never opened, since that could wait forever."""
+def _skip_line(stream: BufferedReader | GzipFile) -> int:
+    """Read to the end of a line; return the bytes that were skipped."""
+    skipped = 0
+    while text := stream.readline(MAX_LINE):
+        skipped += len(text)
+        if text.endswith(b"\n"):
+            break
+    return skipped
+
+
+def open_journal(path: Path) -> BufferedReader | GzipFile:
+    """Open the file at `path` for reading, unpacked where it is gzipped.
+
+    A pipe or a device is never opened, since that could wait forever.
+
+    Raises:
+        NotAJournal: it is no regular file.
+        OSError: it cannot be opened.
+    """
     if not stat.S_ISREG(path.stat().st_mode):
         raise NotAJournal(f"{path} is no journal: not a file")
-    with path.open("rb") as stream:
-        is_gzipped = stream.read(2) == b"\x1f\x8b"
-    return cast("BufferedReader", gzip.open(path)) if is_gzipped else path.open("rb")
+    stream = path.open("rb")
+    if not stream.peek(len(GZIP)).startswith(GZIP):
+        return stream
+    stream.close()
+    import gzip  # noqa: PLC0415 - few journals need it
+
+    return gzip.open(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a line of one event looks like when the writer has written it."""
+
+    kind: type[Event]
+    checks: Mapping[str, Kind]
+    """By field; the line's own three are not among them."""
+    fields: tuple[str, ...]
+    """All of them, in their order."""
+    tests: tuple[Any, ...]
+    """For each field, what its value has to pass once its type is right."""
+    signatures: set[tuple[type, ...]] = field(default_factory=set)
+    """The types of values, in the order of the fields, that have been found right."""
+
+    def has_types(self, values: tuple[object, ...]) -> bool:
+        """Tell whether each value is of a type that its field may have."""
+        signature = tuple(map(type, values))
+        if signature not in self.signatures:
+            kinds = (*_HEAD.values(), *self.checks.values())
+            if not all(kind in check.types for kind, check in zip(signature, kinds, strict=True)):
+                return False
+            self.signatures.add(signature)
+        return True
 
 
 def parse_line(line: RawLine) -> Entry:
@@ -97,25 +155,39 @@ def parse_line(line: RawLine) -> Entry:
         LineError: it is not a line of a journal.
     """
     record = _parse_object(line)
-    seq = record.pop("seq", None)
-    if type(seq) is not int or seq < 0:
-        raise LineError("seq", seq, "a line number from 0")
-    ts = record.pop("ts", None)
-    if not is_time(ts):
-        raise LineError("ts", ts, "a time such as 2026-11-30T02:41:07.123Z")
-    name = record.pop("event", None)
-    kind, checks = FORMAT.get(name, (None, {})) if isinstance(name, str) else (None, {})
-    if kind is None:
-        raise LineError("event", name, "one of " + ", ".join(FORMAT))
-    for field, check in checks.items():
-        if field not in record:
-            raise LineError(field, "missing", "a value")
-        if not check(record[field]):
-            raise LineError(field, record[field], "a value of its kind")
-    for field in record:
-        if field not in checks:
-            raise LineError(field, record[field], "no such field")
-    return Entry(line.number, seq, ts, kind(**record))
+    name = record.get("event")
+    form = _FORMS.get(name) if isinstance(name, str) else None
+    if form is not None and tuple(record) == form.fields:
+        values = tuple(record.values())
+        if form.has_types(values) and all(map(call, form.tests, values)):
+            return Entry(line.number, values[0], values[1], form.kind(*values[3:]))
+    return _parse_field_by_field(line.number, record)
+
+
+def _parse_field_by_field(number: int, record: dict[str, Any]) -> Entry:
+    """Understand a line whose fields are in another order, or say in which it is wrong."""
+    head = {name: record.pop(name, None) for name in _HEAD}
+    for name, check in _HEAD.items():
+        if not check(head[name]):
+            raise LineError(name, head[name], check.text)
+    form = _FORMS[head["event"]]
+    for name, check in form.checks.items():
+        if name not in record:
+            raise LineError(name, "missing", check.text)
+        if not check(record[name]):
+            raise LineError(name, record[name], check.text)
+    for name, value in record.items():
+        if name not in form.checks:
+            raise LineError(name, value, "no such field")
+    return Entry(number, head["seq"], head["ts"], form.kind(**record))
+
+
+def is_of_a_journal(line: RawLine) -> bool:
+    """Tell whether a line that may be broken in a field looks like one of a journal at all."""
+    try:
+        return len(_MARKS & _parse_object(line).keys()) >= len(_HEAD)
+    except LineError:
+        return False
 
 
 def is_time(value: object) -> bool:
@@ -134,16 +206,56 @@ def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+_HEAD: Final = {
+    "seq": Kind("a line number from 0", frozenset({int}), (0).__le__),
+    "ts": Kind("a time such as 2026-11-30T02:41:07.123Z", frozenset({str}), is_time),
+    "event": Kind("one of " + ", ".join(FORMAT), frozenset({str}), FORMAT.__contains__),
+}
+"""The fields that every line begins with."""
+
+_MARKS: Final = {*_HEAD, "journal_version"}
+
+_FORMS: Final = {
+    name: _Form(
+        kind,
+        checks,
+        (*_HEAD, *checks),
+        tuple(check.test for check in (*_HEAD.values(), *checks.values())),
+    )
+    for name, (kind, checks) in FORMAT.items()
+}
+
+
 def _parse_object(line: RawLine) -> dict[str, Any]:
     if not line.is_whole:
-        raise LineError("line", line.text[:40], "a whole line with its line end")
+        raise LineError(
+            "line", line.text[:40].decode("utf-8", "replace"), "a whole line with its line end"
+        )
     try:
-        record = json.loads(line.text)
+        text = line.text.decode().strip()
+        record, end = _decode(text)
+        if end == len(text) and isinstance(record, dict):
+            return record
     except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
-        raise LineError("line", line.text[:40], "a JSON object")
+        pass
+    raise LineError("line", line.text[:40].decode("utf-8", "replace"), "a JSON object")
+
+
+def _read_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make a dict; a name that stands twice would show one reader this and another one that."""
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError("a name stands twice")
     return record
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_decode: Final = json.JSONDecoder(
+    object_pairs_hook=_read_object, parse_constant=_refuse_constant
+).raw_decode
 
 
 def _brief(value: object) -> str:

@@ -7,6 +7,7 @@ is a few numbers: ten times a run to a million points stays a page that opens at
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from bot import rules
@@ -83,18 +84,25 @@ class BoardLog:
         return self.count - 1, len(self._steps)
 
     def take(self, event: ActionTaken, at: float) -> None:
-        """Take note of an action, accepted at `at` seconds played."""
+        """Take note of an action, accepted at `at` seconds played.
+
+        A board whose beginning the journal has lost begins where it is first seen.
+        """
         kind = str(event.action["type"])
-        if kind == rules.NEXT_BOARD.type:
+        if kind == rules.NEXT_BOARD.type or _whole(event.board) != self._head[0]:
             self._close()
             self.count += 1
             self._head = (_whole(event.board), _whole(event.template), _whole(event.score), at)
-            self._start = (_garland(event), _whole(event.move_budget), _whole(event.leaves))
+            self._start = (
+                _garland(tuple(event.garland)),
+                _whole(event.move_budget),
+                _whole(event.leaves),
+            )
             return
         self._steps.append(
             Step(
                 str(int(str(event.action["count"]))) if "count" in event.action else kind,
-                _garland(event),
+                _garland(tuple(event.garland)),
                 _whole(event.moves_used),
                 _whole(event.leaves),
                 rules.PHASES.index(event.phase),
@@ -138,9 +146,10 @@ class BoardLog:
         return (number, step) if number >= len(self._first) else None
 
 
-def _garland(event: ActionTaken) -> Garland:
+@lru_cache(maxsize=4096)
+def _garland(pennants: tuple[int, ...]) -> Garland:
     try:
-        return parse_garland(event.garland)
+        return parse_garland(pennants)
     except GarlandError:
         return ()
 

@@ -30,7 +30,13 @@ _CONFIG: Final[Mapping[str, Any]] = {
         "tickColor": "var(--line)",
     },
     "axisX": {"grid": False},
-    "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
+    "axisY": {
+        "domain": False,
+        "ticks": False,
+        "labelPadding": 6,
+        "minExtent": 72,
+        "maxExtent": 72,
+    },
     "legend": {
         "labelColor": "var(--ink)",
         "labelFontSize": 12,
@@ -38,6 +44,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
         "orient": "bottom",
         "direction": "horizontal",
         "title": None,
+        "columnPadding": 22,
     },
     "text": {"fontSize": 12, "fill": "var(--ink)"},
 }
@@ -45,7 +52,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
 _TIP: Final = re.compile(
     r'aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="[^"]*"'
 )
-_ARIA: Final = re.compile(r' (?:aria-[a-z]+|role|class|pointer-events)="[^"]*"')
+_ARIA: Final = re.compile(r' (?:aria-[a-z]+|role|class|pointer-events|font-family)="[^"]*"')
 _NUMBERS: Final = re.compile(r'(?<= (?:d|x|y)=")[^"]*|(?<= (?:x2|y2)=")[^"]*')
 _TRANSFORM: Final = re.compile(r'(?<= transform=")[^"]*')
 _LONG: Final = re.compile(r"-?\d+\.\d{2,}(?:e-?\d+)?")

@@ -168,7 +168,7 @@ def tell(event: Event, gap_s: float) -> tuple[Cause, str, float] | None:
         case RunResumed():
             torn = (
                 f"; {count_of(event.cut_bytes, 'byte')} of a torn last line were cut off"
-                if 0 < event.cut_bytes
+                if event.cut_bytes
                 else ""
             )
             return Cause(RESUMED, f"went on after {duration(gap_s)}{torn}"), "", 0.0

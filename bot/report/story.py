@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Final, NamedTuple
 
 from bot import rules
 from bot.errors import NotAJournal
-from bot.journal.events import ActionTaken, Event, Refused, Retried, RunResumed, RunStarted
-from bot.journal.folder import SUFFIXES, parse_run_id
+from bot.journal.events import (
+    ActionTaken,
+    Event,
+    FieldsDiverged,
+    Refused,
+    Retried,
+    RunResumed,
+    RunStarted,
+)
+from bot.journal.folder import parse_run_id, run_name
 from bot.journal.ledger import Ledger
-from bot.journal.reader import Entry, LineError, RawLine, parse_line, read_lines
-from bot.report.boards import BoardLog
+from bot.journal.reader import Entry, parse_line, read_lines
+from bot.replay.verify import MAX_PROBLEMS, Problem, Verification
+from bot.report.boards import Board, BoardLog
 from bot.report.incidents import Incidents, Moment
-from bot.report.text import clamp, visible
+from bot.report.text import clamp
 from bot.report.timeline import Timeline
-
-MAX_PROBLEMS: Final = 20
-"""Contradictions that are told one by one."""
-
-
-class Problem(NamedTuple):
-    """A line that is not as it should be."""
-
-    line: int
-    """From 1."""
-    text: str
 
 
 @dataclass(slots=True)
@@ -42,13 +39,12 @@ class TemplateTally:
     """Played on its boards; retries and waits included."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Story:
     """All that there is to tell of one run."""
 
-    path: Path
-    ledger: Ledger = field(default_factory=Ledger)
-    """Where the run stands by the rules."""
+    proof: Verification
+    """The pass that verifies it."""
     timeline: Timeline = field(default_factory=Timeline)
     boards: BoardLog = field(default_factory=BoardLog)
     incidents: Incidents = field(default_factory=Incidents)
@@ -59,20 +55,36 @@ class Story:
     """By the last action, as are the next ones."""
     leaves: int = rules.LEAVES
     template: int = 1
+    followed: int = 0
+    """Actions in which the service's word was taken against the rules."""
     last_event: Event | None = None
-    problems: list[Problem] = field(default_factory=list)
-    """The first lines that contradict the rules or the lines before them."""
-    problem_count: int = 0
-    damage: Problem | None = None
-    """A line before the last one that cannot be read; nothing after it is told."""
-    torn: Problem | None = None
-    """A last line that cannot be read, as a crash leaves one."""
+    is_begun: bool = True
+    """Whether the first line was ever written whole."""
+
+    @property
+    def path(self) -> Path:
+        """Its journal."""
+        return self.proof.path
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where the run stands by the rules."""
+        return self.proof.ledger
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Lines that cannot be read, or that contradict the rules or the lines before them."""
+        return self.proof.problems if self.is_begun else []
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether there were too many problems to read on."""
+        return len(self.problems) >= MAX_PROBLEMS
 
     @property
     def run_id(self) -> str:
         """The run's name, by its file."""
-        name = self.path.name
-        return next((name.removesuffix(end) for end in SUFFIXES if name.endswith(end)), name)
+        return run_name(self.path)
 
     @property
     def started(self) -> RunStarted | None:
@@ -82,7 +94,7 @@ class Story:
     @property
     def is_verified(self) -> bool:
         """Whether every whole line is as the rules and the lines before it have it."""
-        return not self.problem_count and self.damage is None
+        return not self.problems
 
     @property
     def cleared(self) -> int:
@@ -94,12 +106,24 @@ class Story:
         """Flips accepted."""
         return sum(tally.flips for tally in self.templates.values())
 
+    @property
+    def requests(self) -> int:
+        """Requests sent, `init` included."""
+        return self.timeline.requests
+
+    @cached_property
+    def board_list(self) -> list[Board]:
+        """Every board that the page lists; asked for once the journal is read."""
+        return self.boards.boards()
+
     def take(self, entry: Entry) -> None:
         """Take note of a line."""
         event = entry.event
         self.lines += 1
+        self.followed += isinstance(event, ActionTaken) and isinstance(
+            self.last_event, FieldsDiverged
+        )
         self.last_event = event
-        self._verify(entry)
         is_resumed = isinstance(event, RunResumed)
         passed = self.timeline.tick(entry.ts, is_sitting=is_resumed)
         at = self.timeline.played
@@ -118,12 +142,6 @@ class Story:
     def _tally(self) -> TemplateTally:
         return self.templates.setdefault(self.template, TemplateTally())
 
-    def _verify(self, entry: Entry) -> None:
-        for problem in self.ledger.take(entry):
-            self.problem_count += 1
-            if len(self.problems) < MAX_PROBLEMS:
-                self.problems.append(Problem(entry.number, visible(str(problem))))
-
     def _count(self, event: ActionTaken, passed: float) -> None:
         self.score = int(clamp(event.score))
         self.leaves = int(clamp(event.leaves))
@@ -137,36 +155,28 @@ class Story:
 
 
 def read_story(path: Path) -> Story:
-    """Read the journal at `path` to its end, or as far as it can be read.
+    """Read the journal at `path`, and verify it on the way.
+
+    Lines that cannot be read are passed over and told of.
 
     Raises:
         NotAJournal: there is no such file, or it is none of a run.
     """
-    story = Story(path)
-    unread: Problem | None = None
-    for line in _whole_file(path, story):
-        if unread is not None:
-            story.damage = unread
-            break
-        try:
+    story = Story(Verification(path))
+    try:
+        for line in story.proof.steps():
             story.take(parse_line(line))
-        except LineError as exc:
-            unread = Problem(line.number, visible(str(exc)))
-    else:
-        story.torn = unread
-    if not story.lines and story.damage and parse_run_id(story.run_id) is None:
-        raise NotAJournal(f"{path} is no journal: line {story.damage.line}: {story.damage.text}")
+    except NotAJournal:
+        if not _is_run(story):
+            raise
     return story
 
 
-def _whole_file(path: Path, story: Story) -> Iterator[RawLine]:
-    """Yield the lines; a file that ends in the middle of its compression is damaged there."""
-    number = 0
-    try:
-        for line in read_lines(path):
-            number = line.number
-            yield line
-    except NotAJournal as exc:
-        if not number:
-            raise
-        story.damage = Problem(number + 1, visible(str(exc)))
+def _is_run(story: Story) -> bool:
+    """Tell whether a file without one line of a journal is a run all the same, by its name.
+
+    It is where a bot was stopped before its first line was whole, or where that line broke.
+    """
+    first = next(read_lines(story.path), None)
+    story.is_begun = first is not None and not first.is_torn
+    return parse_run_id(story.run_id) is not None

@@ -25,6 +25,12 @@ def visible(text: str, limit: int = MAX_SHOWN) -> str:
     )
 
 
+def visible_lines(text: str, limit: int) -> str:
+    """Return a text of many lines, cut to `limit`, each of them made visible."""
+    shown = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return "\n".join(visible(line, limit) for line in shown.split("\n"))
+
+
 def visible_json(value: object, limit: int = MAX_SHOWN) -> str:
     """Return a JSON value as text, a text without quotes."""
     return visible(value if isinstance(value, str) else json.dumps(value), limit)
@@ -37,7 +43,7 @@ def count_of(number: int, one: str, many: str = "") -> str:
 
 def duration(seconds: float) -> str:
     """Write seconds as people read them: `2 d 3 h`, `1 h 02 min`, `3 min 20 s`, `4.2 s`."""
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

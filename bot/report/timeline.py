@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from bot.journal.reader import parse_time
 from bot.report.text import clamp, later
 
-WIDTHS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
+WIDTHS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
 """Seconds of a bin that people count in."""
 _FAILED: Final = -1.0
 _UNTIMED: Final = -2.0
@@ -127,11 +127,14 @@ class Timeline:
         return self._score[place] if place >= 0 else 0
 
     def bins(self, most: int) -> Iterator[Bin]:
-        """Yield the time played in at most `most` bins of a width that people count in."""
+        """Yield the time played in at most `most` bins of a width that people count in.
+
+        A rest shorter than half a bin belongs to the last one: its rate would mean nothing.
+        """
         if not self._at:
             return
         width = bin_width(self.played, most)
-        count = max(1, math.ceil(round(self.played / width, 6)))
+        count = max(1, math.floor(self.played / width + 0.5))
         first = 0
         for number in range(count):
             end = self.played if number == count - 1 else (number + 1) * width

@@ -1,0 +1,111 @@
+"""The verb `report`: reads journals, writes one HTML file."""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bot import console
+from bot.errors import ConfigError, NotAJournal, UsageError
+from bot.journal.catalog import find
+from bot.journal.folder import SUFFIXES, journals, newest
+from bot.journal.lock import is_locked
+
+if TYPE_CHECKING:
+    from bot.report.overview import Summary
+    from bot.report.story import Story
+
+PARTS: Final = ("jinja2", "vl_convert")
+"""Packages that only the report needs."""
+
+
+def report(runs_dir: Path, run: str, output: Path | None) -> int:
+    """Write the page of a run; print where it is.
+
+    Args:
+        runs_dir: where runs are named from.
+        run: a path, a run id or `latest`.
+        output: the file to write; the run's id with `.html`, here, where it is None.
+    """
+    check_parts()
+    from bot.report.page import run_page  # noqa: PLC0415 - it needs the packages of the extra
+    from bot.report.story import read_story  # noqa: PLC0415
+
+    path = find(runs_dir, run)
+    story = read_story(path)
+    page = run_page(story, datetime.now(UTC), is_running=_is_running(story))
+    write_page(output or Path(f"{story.run_id}.html"), page)
+    return 0
+
+
+def report_all(runs_dir: Path, output: Path | None) -> int:
+    """Write the page of all runs in a folder, `runs.html` where no `output` is given."""
+    check_parts()
+    from bot.report.overview import overview_page  # noqa: PLC0415
+
+    if not runs_dir.is_dir():
+        raise UsageError(f"there is no runs folder {runs_dir}")
+    page = overview_page(runs_dir, _summaries(runs_dir), datetime.now(UTC))
+    write_page(output or Path("runs.html"), page)
+    return 0
+
+
+def check_parts() -> None:
+    """Make sure that the packages of the report are there.
+
+    Raises:
+        ConfigError: they are not; says how to get them.
+    """
+    missing = [name for name in PARTS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"the report needs {' and '.join(missing)}: pip install 'sunpleat-bot[report]'"
+        )
+
+
+def write_page(output: Path, page: str) -> None:
+    """Write a page, whole or not at all, and print its path.
+
+    Raises:
+        UsageError: it cannot be written there, or a journal would be overwritten.
+    """
+    if output.name.endswith(SUFFIXES):
+        raise UsageError(f"--output {output}: a journal is never written over; name an .html file")
+    beside = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_text(page, encoding="utf-8")
+        beside.replace(output)
+    except OSError as exc:
+        beside.unlink(missing_ok=True)
+        raise UsageError(f"cannot write the report {output}: {exc.strerror}") from exc
+    console.answer(str(output))
+
+
+def _summaries(runs_dir: Path) -> Iterator[Summary]:
+    """Read every run in the folder, the newest first."""
+    from bot.report.overview import summarize, unreadable  # noqa: PLC0415
+    from bot.report.story import read_story  # noqa: PLC0415
+
+    newest_first = sorted(journals(runs_dir), key=lambda item: item[1].name, reverse=True)
+    for _, path in newest_first:
+        try:
+            story = read_story(path)
+            yield summarize(story, is_running=_is_running(story))
+        except NotAJournal as exc:
+            yield unreadable(path.name, str(exc))
+
+
+def _is_running(story: Story) -> bool:
+    """Tell whether a bot plays the run of this journal now."""
+    started = story.started
+    if started is None or story.ledger.is_over:
+        return False
+    folder = story.path.parent
+    return (
+        is_locked(folder, started.base_url, started.seed)
+        and newest(folder, started.base_url, started.seed) == story.path
+    )

@@ -1,0 +1,69 @@
+"""Finding the journal of a run that a person names."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from bot.errors import NotAJournal, UsageError
+from bot.journal.folder import SUFFIXES, RunId, first_entry, journals, parse_run_id
+from bot.journal.reader import LineError
+
+LATEST: Final = "latest"
+
+
+def find(runs_dir: Path, run: str) -> Path:
+    """Return the journal of `run`: a run id, `latest`, or a path.
+
+    Raises:
+        UsageError: there is none.
+        JournalError: the runs folder cannot be read.
+    """
+    if run == LATEST:
+        return latest(runs_dir)
+    paths = [Path(run)]
+    if parse_run_id(run):
+        paths = [*(runs_dir / f"{run}{suffix}" for suffix in SUFFIXES), *paths]
+    for path in paths:
+        if _is_there(path):
+            return path
+    raise UsageError(
+        f"there is no journal {run!r}: neither a file nor a run in {runs_dir}; "
+        f"the verb runs lists the runs"
+    )
+
+
+def latest(runs_dir: Path) -> Path:
+    """Return the journal of the run in this folder that started last.
+
+    Raises:
+        UsageError: there is none.
+        JournalError: the folder cannot be read.
+    """
+    found = sorted(journals(runs_dir), key=_start, reverse=True)
+    for _, same_second in groupby(found, key=_start):
+        begun = [(ts, path) for _, path in same_second if (ts := _first_time(path)) is not None]
+        if begun:
+            return max(begun)[1]
+    raise UsageError(f"there is no run in {runs_dir}")
+
+
+def _start(item: tuple[RunId, Path]) -> str:
+    return item[0].started
+
+
+def _first_time(path: Path) -> str | None:
+    """Return the time of a run's first line: None if there is no line, empty if it is broken."""
+    try:
+        entry = first_entry(path)
+    except (LineError, NotAJournal):
+        return ""
+    return entry.ts if entry else None
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,131 @@
+"""Making room in the runs folder: old finished runs are removed, or compressed.
+
+A run that can still go on is never touched, nor a file that is no journal.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bot.errors import JournalError, NotAJournal
+from bot.journal.folder import journals, run_name
+from bot.journal.tail import TAIL, is_finished
+
+_BLOCK: Final = 2**20
+
+
+class Chore(NamedTuple):
+    """What is to be done with one journal."""
+
+    path: Path
+    size: int
+    """In bytes."""
+    is_compressing: bool
+    """Whether it is compressed instead of removed."""
+
+
+def plan(runs_dir: Path, keep: int, *, is_compressing: bool) -> list[Chore]:
+    """Return what is to be done so that only the newest `keep` finished runs stay as they are.
+
+    A journal that is compressed already is not compressed again. A run that is there
+    twice, since a compression was cut off at its very end, counts once.
+
+    Raises:
+        JournalError: the folder cannot be read.
+    """
+    finished: dict[str, list[Path]] = {}
+    for _, path in sorted(journals(runs_dir), reverse=True):
+        if _is_finished(path):
+            finished.setdefault(run_name(path), []).append(path)
+    old = islice(finished.values(), keep, None)
+    return [
+        Chore(path, path.stat().st_size, is_compressing)
+        for paths in old
+        for path in sorted(paths)
+        if not (is_compressing and path.suffix == ".gz")
+    ]
+
+
+def carry_out(chore: Chore) -> None:
+    """Do it.
+
+    Raises:
+        JournalError: it cannot be done; the journal is as it was.
+    """
+    try:
+        if chore.is_compressing:
+            _compress(chore.path)
+        else:
+            chore.path.unlink()
+    except OSError as exc:
+        what = "compress" if chore.is_compressing else "remove"
+        raise JournalError(f"cannot {what} {chore.path}: {exc.strerror or exc}") from exc
+
+
+def _is_finished(path: Path) -> bool:
+    try:
+        return is_finished(path)
+    except NotAJournal:
+        return False
+
+
+def _compress(path: Path) -> None:
+    """Put a gzipped copy in the place of a journal, once the copy has been read back.
+
+    Its last lines are a member of their own, which any reader of gzip takes for a part of
+    the whole; so they can be read without the rest.
+    """
+    part = path.with_name(f".{path.name}.gz.part")
+    try:
+        with path.open("rb") as source, part.open("wb") as target:
+            _write_member(target, source, _start_of_tail(source))
+            _write_member(target, source, None)
+            target.flush()
+            os.fsync(target.fileno())
+        shutil.copystat(path, part)
+        with path.open("rb") as source, gzip.open(part) as copy:
+            if _digest(source) != _digest(copy):
+                raise OSError(f"the copy {part} is not what was written")
+        part.replace(path.with_name(f"{path.name}.gz"))
+    finally:
+        part.unlink(missing_ok=True)
+    path.unlink()
+
+
+def _start_of_tail(source: Any) -> int:
+    """Return where the last lines of a file begin, and go back to its beginning."""
+    source.seek(max(0, source.seek(0, 2) - TAIL // 4))
+    if source.tell():
+        source.readline()
+    start: int = source.tell()
+    source.seek(0)
+    return start
+
+
+def _write_member(target: Any, source: Any, size: int | None) -> None:
+    """Write the next `size` bytes of `source`, or all that are left, as a member of gzip."""
+    if size == 0:
+        return
+    with gzip.GzipFile(fileobj=target, mode="wb", filename="", mtime=0) as member:
+        for block in _blocks(source, size):
+            member.write(block)
+
+
+def _blocks(source: Any, size: int | None) -> Iterator[bytes]:
+    while size != 0 and (block := source.read(_BLOCK if size is None else min(size, _BLOCK))):
+        yield block
+        size = None if size is None else size - len(block)
+
+
+def _digest(stream: Any) -> bytes:
+    digest = hashlib.sha256()
+    while block := stream.read(_BLOCK):
+        digest.update(block)
+    return digest.digest()

@@ -1,0 +1,165 @@
+"""Auditing a journal with a service: some of its moves are sent again with their tokens.
+
+A service without memory gives the same answer to the same token and action, so the state that
+it answers has to be the one that stands in the journal.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bot import rules, wire
+from bot.client.client import Client
+from bot.errors import Contradiction, TokenRefused
+from bot.journal.events import ActionTaken
+from bot.journal.reader import parse_line
+from bot.replay.verify import MAX_PROBLEMS, Problem, Verification
+from bot.rules import Action, State
+
+MAX_REFUSALS: Final = 3
+"""Tokens refused in a row after which no other is tried: they are too old."""
+
+
+class Move(NamedTuple):
+    """One action of a journal, with all that is needed to send it again."""
+
+    line: int
+    """From 1."""
+    seq: int
+    token: str
+    """The one that it was sent with."""
+    action: Action
+    after: State
+    """As the journal has it."""
+    is_followed: bool
+    """Whether the service had contradicted the rules here, and its word was taken."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a service said."""
+
+    asked: int = 0
+    """Moves that were sent again."""
+    agreed: int = 0
+    """Answers that were as the journal has them."""
+    refused: int = 0
+    """Tokens that the service does not take any more."""
+    refusal: str = ""
+    """Its words for that, the last time."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the counts for programs."""
+        return {"asked": self.asked, "agreed": self.agreed, "refused": self.refused}
+
+
+def choose(path: Path, size: int | None) -> Sequence[int]:
+    """Return which actions of a verified journal to ask about, by their numbers from 0.
+
+    The first, the last and the first of each award are always among them. The rest is drawn
+    by a generator that is seeded with the run's name, so that it is the same each time.
+
+    Args:
+        path: the journal.
+        size: how many; None for all of them.
+
+    Raises:
+        NotAJournal: the file cannot be read, or is no journal.
+    """
+    verification = Verification(path)
+    ledger = verification.ledger
+    first_of_award: dict[int, int] = {}
+    score = count = 0
+    for _ in verification.steps():
+        if ledger.tally.actions > count:
+            first_of_award.setdefault(ledger.score - score, count)
+            score, count = ledger.score, ledger.tally.actions
+    if size is None or size >= count:
+        return range(count)
+    chosen = {0, count - 1, *first_of_award.values()}
+    generator = random.Random(verification.run_id)  # noqa: S311 - a sample, no secret
+    for number in generator.sample(range(count), size):
+        if len(chosen) < size:
+            chosen.add(number)
+    return sorted(chosen)
+
+
+def moves(path: Path, numbers: Sequence[int]) -> Iterator[Move]:
+    """Yield the actions of a verified journal that have these numbers, which are in order.
+
+    Raises:
+        NotAJournal: the file cannot be read, or is no journal.
+    """
+    verification = Verification(path)
+    ledger = verification.ledger
+    token = ""
+    is_followed = False
+    wanted = deque(numbers)
+    for line in verification.steps():
+        if not wanted:
+            return
+        if ledger.tally.actions > wanted[0]:
+            wanted.popleft()
+            event = parse_line(line).event
+            if not isinstance(event, ActionTaken):
+                raise TypeError(f"line {line.number} counted as an action")
+            action = rules.parse_action(event.action)
+            seq = ledger.next_seq - 1
+            yield Move(line.number, seq, token, action, ledger.state, is_followed)
+        is_followed = ledger.has_diverged
+        token = ledger.token
+
+
+def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:
+    """Send moves again and add to `findings` what the answers are worth.
+
+    Args:
+        asked: the moves.
+        client: follows the service's word, and has the layout of the run.
+        findings: to add to, so that they are at hand when an error ends the audit.
+
+    Raises:
+        ServiceUnavailable: the service cannot be reached, or answers nothing usable.
+        ConfigError: the service redirects to a host that is not its own.
+        TryLater: the budget of this call is used up.
+        Stopped: a signal asks to stop.
+    """
+    refused_in_a_row = 0
+    for move in asked:
+        findings.asked += 1
+        try:
+            step = client.act(move.token, move.action, move.after)
+        except TokenRefused as exc:
+            findings.refused += 1
+            findings.refusal = str(exc)
+            refused_in_a_row += 1
+            if refused_in_a_row == MAX_REFUSALS:
+                return
+            continue
+        except Contradiction as exc:
+            _add(findings, move, str(exc))
+        else:
+            if not step.differences or (move.is_followed and step.state == move.after):
+                findings.agreed += 1
+            else:
+                _add(findings, move, _describe(step.differences))
+        refused_in_a_row = 0
+        if len(findings.problems) >= MAX_PROBLEMS:
+            return
+
+
+def _add(findings: Findings, move: Move, text: str) -> None:
+    findings.problems.append(Problem(move.line, move.seq, f"{move.action}: {text}"))
+
+
+def _describe(differences: wire.Differences) -> str:
+    return "; ".join(
+        f"the service says {name} is {pair['observed']!r:.80}, expected {pair['predicted']!r:.80}"
+        for name, pair in differences.items()
+    )

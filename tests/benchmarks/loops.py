@@ -1,0 +1,89 @@
+"""The loops that are compared: each mode plays in this process and prints its seconds."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+import requests
+
+from bot import rules, strategy
+from bot.cli.options import SETTINGS
+from bot.cli.playing import play
+from bot.cli.settings import ConfigFile, resolve
+from bot.client.redirects import ACTION_PATH, INIT_PATH
+from bot.service import Service
+from bot.strategy import Goal
+from bot.wire import WireSettings
+
+FAR_AWAY = Goal(10**9)
+
+
+def bare_http(base_url: str, actions: int) -> float:
+    """Play as the shortest program does: a requests session, `post`, `json`."""
+    session = requests.Session()
+    answer = session.get(base_url + INIT_PATH, params={"seed": 7}).json()
+    state = rules.fresh()
+    began_at = time.perf_counter()
+    for _ in range(actions):
+        action = strategy.decide(state, FAR_AWAY)
+        request = {"stateToken": answer["stateToken"], "action": action.to_json()}
+        answer = session.post(base_url + ACTION_PATH, json=request).json()
+        state = rules.apply(state, action)
+    return time.perf_counter() - began_at
+
+
+def whole_bot(arguments: list[str]) -> float:
+    """Play with everything on: journal, comparison, progress; starting up is left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = click.Command("bot", params=list(SETTINGS))
+        context = command.make_context("bot", [*arguments, "--runs-dir", folder])
+        settings = resolve(context, ConfigFile(None, {}, WireSettings()))
+        began_at = time.perf_counter()
+        play(settings, is_fresh=False, as_json=False)
+        return time.perf_counter() - began_at
+
+
+def pure_service(bank_at: int) -> float:
+    """Compute the answers of a run, and JSON both ways, and nothing else."""
+    service = Service(b"key")
+    state = rules.fresh()
+    goal = Goal(bank_at)
+    actions = []
+    while state.phase != rules.ENDED:
+        actions.append(strategy.decide(state, goal))
+        state = rules.apply(state, actions[-1])
+    began_at = time.perf_counter()
+    answer = json.loads(service.answer("GET", INIT_PATH, b"").body)
+    for action in actions:
+        request = {"stateToken": answer["stateToken"], "action": action.to_json()}
+        body = json.dumps(request).encode()
+        answer = json.loads(service.answer("POST", ACTION_PATH, body).body)
+    return time.perf_counter() - began_at
+
+
+def read_lines(path: Path) -> None:
+    """Read every line of a journal as JSON."""
+    with path.open("rb") as lines:
+        for line in lines:
+            json.loads(line)
+
+
+def main() -> None:
+    """Run the mode that the first argument names."""
+    mode, *rest = sys.argv[1:]
+    if mode == "bare":
+        print(bare_http(rest[0], int(rest[1])))
+    elif mode == "bot":
+        print(whole_bot(rest))
+    elif mode == "pure":
+        print(pure_service(int(rest[0])))
+    elif mode == "read":
+        read_lines(Path(rest[0]))
+
+
+main()

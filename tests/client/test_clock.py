@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.client.clock import SLICE_S, Clock, StopRequest
+from bot.errors import Stopped
+
+
+def test_nothing_is_asked_at_first() -> None:
+    stop = StopRequest()
+    stop.check()
+    assert stop.signal_number is None
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(2, 130), (15, 143)])
+def test_a_stop_is_raised_with_the_exit_code_of_its_signal(number: int, exit_code: int) -> None:
+    stop = StopRequest()
+    before = time.monotonic()
+    stop.ask(number)
+    assert before <= stop.asked_at <= time.monotonic()
+    with pytest.raises(Stopped) as caught:
+        stop.check()
+    assert caught.value.exit_code == exit_code
+
+
+def test_a_sleep_takes_its_time() -> None:
+    clock = Clock(StopRequest())
+    before = time.monotonic()
+    clock.sleep(0.15)
+    assert time.monotonic() - before >= 0.15
+
+
+def test_a_sleep_ends_soon_after_a_stop() -> None:
+    stop = StopRequest()
+    timer = threading.Timer(0.05, stop.ask, [15])
+    timer.start()
+    before = time.monotonic()
+    with pytest.raises(Stopped):
+        Clock(stop).sleep(60)
+    timer.join()
+    assert time.monotonic() - before < 0.05 + SLICE_S + 1
+
+
+def test_a_sleep_does_not_begin_after_a_stop() -> None:
+    stop = StopRequest()
+    stop.ask(2)
+    with pytest.raises(Stopped):
+        Clock(stop).sleep(0)
+
+
+def test_the_time_of_day_is_in_utc() -> None:
+    now = Clock(StopRequest()).now()
+    assert now.tzinfo is UTC
+    assert abs((datetime.now(UTC) - now).total_seconds()) < 5

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import json
+import ssl
+from pathlib import Path
+from typing import Final
+
+import pytest
+import responses
+from conftest import FakeClock
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from standins import FIRST_ANSWER, Plan, Reply, Request, StandIn, Talk, always, play, reply
+
+from bot.client.environment import Surroundings
+from bot.client.redirects import ACTION_PATH, INIT_PATH, moved_along
+from bot.client.transport import new_transport
+from bot.errors import ConfigError, ServiceUnavailable
+from bot.journal.recover import recover
+
+CODES: Final = (301, 302, 303, 307, 308)
+CERTIFICATE: Final = Path(__file__).with_name("service.pem")
+
+
+def moved(location: str, status: int = 307) -> Reply:
+    return reply(status, b"<html>Moved</html>", ("Location", location))
+
+
+def all_to(base_url: str, status: int = 307) -> Plan:
+    """Redirect every request to the same path elsewhere."""
+    return lambda request, _: moved(f"{base_url}{request.target}", status)
+
+
+def first_to(location: str, status: int = 307) -> Plan:
+    return lambda _, number: moved(location, status) if number == 1 else None
+
+
+@pytest.mark.parametrize("status", CODES)
+def test_a_post_stays_a_post_with_its_body_and_the_rest_of_the_run_goes_straight_there(
+    status: int, tmp_path: Path, clock: FakeClock
+) -> None:
+    with StandIn() as there, StandIn(all_to(there.url, status)) as here:
+        outcome = play(here.url, tmp_path, clock)
+        assert (outcome.exit_code, outcome.ledger.state.score) == (0, 3030)
+        assert [request.method for request in here.requests] == ["GET"]
+        assert [request.method for request in there.requests] == ["GET", *["POST"] * 70]
+        assert there.requests[0].target == f"{INIT_PATH}?seed=7"
+    assert outcome.ledger.tally.retries == 1
+    assert clock.waits == [0.0]
+    assert recover(outcome.path).ledger.is_over
+
+
+@pytest.mark.parametrize("status", CODES)
+def test_an_action_that_moves_is_sent_again_byte_for_byte(status: int, clock: FakeClock) -> None:
+    with StandIn() as there, StandIn(all_to(there.url, status)) as here:
+        talk = Talk(here.url, clock)
+        for _ in range(3):
+            assert talk.act().state.score == 215
+        (first,) = here.requests
+        assert len(there.requests) == 3
+        assert {(request.method, request.body) for request in there.requests} == {
+            ("POST", first.body)
+        }
+    assert talk.causes == [
+        f"HTTP {status}: moved to {there.url}{ACTION_PATH}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/v2/api/games/sunpleat/action", "/v2/api/games/sunpleat/action"),
+        ("/play", "/play"),
+        ("play", "/api/games/sunpleat/play"),
+        ("?region=1", f"{ACTION_PATH}?region=1"),
+        (f"{ACTION_PATH}?a=b&c=%20d", f"{ACTION_PATH}?a=b&c=%20d"),
+        (f"{ACTION_PATH}/", f"{ACTION_PATH}/"),
+        ("/a b/ü", "/a%20b/%C3%BC"),
+        ("/here#there", "/here"),
+    ],
+)
+def test_a_location_is_followed_whatever_its_form(
+    location: str, target: str, clock: FakeClock
+) -> None:
+    def plan(request: Request, number: int) -> Reply | None:
+        if number == 1:
+            return moved(location)
+        if request.target != target:
+            return reply(404)
+        answer = here._service.answer("POST", ACTION_PATH, request.body)
+        return reply(answer.status, answer.body)
+
+    with StandIn(plan) as here:
+        talk = Talk(here.url, clock)
+        for _ in range(2):
+            assert talk.act().state.score == 215
+        assert [request.target for request in here.requests] == [ACTION_PATH, target, target]
+        assert len({request.body for request in here.requests}) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [("localhost", "127.0.0.1"), ("127.0.0.1", "localhost")])
+def test_names_of_this_machine_are_one_host(one: str, other: str, clock: FakeClock) -> None:
+    with StandIn() as there, StandIn(all_to(f"http://{other}:{there.port}")) as here:
+        assert Talk(f"http://{one}:{here.port}", clock).act().state.score == 215
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("sunpleat.test", "www.sunpleat.test"), ("www.sunpleat.test", "sunpleat.test")],
+)
+def test_a_host_and_its_www_are_one_host(one: str, other: str, clock: FakeClock) -> None:
+    with StandIn() as there, StandIn(all_to(f"http://{other}:{there.port}")) as here:
+        talk = Talk(f"http://{one}:{here.port}", clock)
+        talk.client.init(7)
+        assert talk.act().state.score == 215
+        assert (len(here.requests), len(there.requests)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://elsewhere.test/api/games/sunpleat/action",
+        "//elsewhere.test/",
+        "http://sunpleat.test.elsewhere.test/",
+        "http://ww.sunpleat.test/",
+        "http://www.www.sunpleat.test/",
+        "http://api.sunpleat.test/",
+        "http://127.0.0.1/",
+        "http://sunpleat.test@elsewhere.test/",
+        "https://elsewhere.test/",
+    ],
+)
+def test_another_host_is_not_followed_and_the_token_is_not_sent_there(
+    location: str, clock: FakeClock
+) -> None:
+    with StandIn(always(moved(location))) as here:
+        talk = Talk(f"http://sunpleat.test:{here.port}", clock)
+        with pytest.raises(ConfigError, match=r"another host, .*--base-url") as caught:
+            talk.act()
+        assert len(here.requests) == 1
+    assert caught.value.exit_code == 78
+    assert f"sunpleat.test:{here.port}" in str(caught.value)
+    assert clock.waits == []
+    assert [failure.status for failure in talk.failures] == [307]
+
+
+def test_a_service_is_never_followed_out_of_tls(clock: FakeClock) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE)
+    transport = new_transport(clock.stop, Surroundings(ca_bundle=str(CERTIFICATE)))
+    with StandIn() as plain, StandIn(all_to(plain.url), tls=tls) as secure:
+        talk = Talk(secure.url, clock, transport=transport)
+        with pytest.raises(ConfigError, match="not secure; not followed"):
+            talk.act()
+        assert plain.requests == []
+
+
+def test_a_service_is_followed_into_tls(clock: FakeClock) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE)
+    transport = new_transport(clock.stop, Surroundings(ca_bundle=str(CERTIFICATE)))
+    with StandIn(tls=tls) as secure, StandIn(all_to(secure.url)) as plain:
+        assert Talk(plain.url, clock, transport=transport).act().state.score == 215
+
+
+@pytest.mark.parametrize("method", ["init", "act"])
+def test_a_loop_ends(method: str, clock: FakeClock) -> None:
+    with StandIn(lambda request, _: moved(request.target)) as here:
+        talk = Talk(here.url, clock)
+        with pytest.raises(ServiceUnavailable, match="moved to"):
+            talk.act() if method == "act" else talk.client.init(7)
+        assert len(here.requests) == 5
+    assert clock.waits == [0.0] * 4
+
+
+def test_a_loop_between_two_hosts_ends(clock: FakeClock) -> None:
+    with StandIn() as one, StandIn(all_to(one.url)) as other:
+        one.plan = all_to(other.url)
+        with pytest.raises(ServiceUnavailable):
+            Talk(one.url, clock).act()
+        assert len(one.requests) + len(other.requests) == 5
+
+
+@pytest.mark.parametrize("status", CODES)
+@pytest.mark.parametrize(
+    "location",
+    [None, "", "http://[", "ftp://127.0.0.1/", "http://127.0.0.1:99999/", "http://a b/"],
+    ids=repr,
+)
+def test_a_redirect_to_nowhere_is_asked_for_again(
+    location: str | None, status: int, clock: FakeClock
+) -> None:
+    headers = () if location is None else (("Location", location),)
+    fault = reply(status, b"<html>Moved</html>", *headers)
+    with StandIn(lambda _, number: fault if number < 3 else None) as here:
+        talk = Talk(here.url, clock)
+        assert talk.act().state.score == 215
+        assert len(here.requests) == 3
+        assert len({(request.target, request.body) for request in here.requests}) == 1
+    assert talk.causes == [f"HTTP {status} without a usable Location"] * 2
+    assert all(wait_s >= 0.5 for wait_s in clock.waits)
+
+
+def test_a_redirect_with_an_endless_body_is_cut_off(clock: FakeClock) -> None:
+    with StandIn() as there:
+        body = b"x" * 3_000_000
+        fault = reply(307, body, ("Location", f"{there.url}{ACTION_PATH}"))
+        with StandIn(lambda _, number: fault if number == 1 else None) as here:
+            talk = Talk(here.url, clock)
+            assert talk.act().state.score == 215
+    assert talk.causes == ["the answer is longer than 1048576 bytes"]
+
+
+@responses.activate
+def test_a_redirect_of_init_takes_the_address_of_actions_along(clock: FakeClock) -> None:
+    responses.get(
+        f"http://sunpleat.test{INIT_PATH}",
+        status=308,
+        headers={"Location": f"https://www.sunpleat.test/game{INIT_PATH}?seed=7"},
+    )
+    responses.get(f"https://www.sunpleat.test/game{INIT_PATH}", body=FIRST_ANSWER)
+    responses.post(f"https://www.sunpleat.test/game{ACTION_PATH}", status=404)
+    talk = Talk("http://sunpleat.test", clock)
+    assert talk.client.init(7).token == Talk.TOKEN
+    with pytest.raises(ServiceUnavailable, match="HTTP 404"):
+        talk.act()
+    assert [call.request.method for call in responses.calls] == ["GET", "GET", "POST"]
+    assert json.loads(responses.calls[2].request.body or "")["stateToken"] == Talk.TOKEN
+
+
+@pytest.mark.parametrize(
+    ("url", "before", "after", "moved_to"),
+    [
+        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}", f"http://b{INIT_PATH}?x=y", "http://b"),
+        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}", f"http://a/p{INIT_PATH}", "http://a/p"),
+        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}?seed=7", "http://b/other", "http://a"),
+        (f"http://a{ACTION_PATH}", "http://a/other", f"http://b{INIT_PATH}", "http://a"),
+    ],
+)
+def test_an_address_moves_along_where_the_base_alone_changed(
+    url: str, before: str, after: str, moved_to: str
+) -> None:
+    assert moved_along(url, before, after) == f"{moved_to}{ACTION_PATH}"
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=255)))
+@responses.activate
+def test_a_location_of_any_text_ends_in_an_answer_or_an_error(location: str) -> None:
+    responses.post(f"http://sunpleat.test{ACTION_PATH}", status=307, headers={"Location": location})
+    talk = Talk("http://sunpleat.test", FakeClock())
+    with pytest.raises((ServiceUnavailable, ConfigError)):
+        talk.act()

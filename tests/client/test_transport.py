@@ -1,0 +1,534 @@
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+import requests
+from conftest import FakeClock
+from standins import (
+    FIRST_ANSWER,
+    Connection,
+    Plan,
+    Reply,
+    Request,
+    StandIn,
+    Talk,
+    always,
+    drip,
+    hang,
+    in_order,
+    message,
+    play,
+    raw,
+    reply,
+)
+
+from bot import __version__
+from bot.client.clock import Clock, StopRequest
+from bot.client.environment import Surroundings
+from bot.client.failures import Kind
+from bot.client.limits import Limits
+from bot.client.transport import (
+    STOP_GRACE_S,
+    Deadline,
+    describe_error,
+    new_session,
+    new_transport,
+)
+from bot.errors import ServiceUnavailable, Stopped
+
+CERTIFICATE: Final = Path(__file__).with_name("service.pem")
+ONE_MIB: Final = 1024 * 1024
+SHORT: Final = Limits(timeout_s=0.3)
+
+
+def request_bodies(server: StandIn) -> list[bytes]:
+    return [request.body for request in server.requests]
+
+
+# Lost answers
+
+CUT_HEAD: Final = message(200, FIRST_ANSWER)[:60]
+LOST: Final[dict[str, tuple[Reply, str]]] = {
+    "closed without an answer": (raw(b""), "RemoteDisconnected"),
+    "reset without an answer": (raw(b"", is_reset=True), "Connection|Remote"),
+    "a head cut short": (raw(CUT_HEAD), ""),
+    "a head reset": (raw(CUT_HEAD, is_reset=True), ""),
+    "no HTTP at all": (raw(b"SSH-2.0-OpenSSH_9.2\r\n"), "BadStatusLine"),
+    "a status that is none": (raw(b"HTTP/1.1 okay fine\r\n\r\n"), "BadStatusLine"),
+    "another version": (raw(b"HTTP/9.9 200 OK\r\n\r\n"), ""),
+    "an endless header": (raw(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000), "LineTooLong"),
+    "too many headers": (raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n"), "headers"),
+    "a body cut short": (raw(message(200, FIRST_ANSWER)[:-9]), "IncompleteRead"),
+    "a body reset": (raw(message(200, FIRST_ANSWER)[:-9], is_reset=True), ""),
+    "no body though announced": (raw(message(200, b"", ("Content-Length", "9"))), "IncompleteRead"),
+    "lengths that differ": (
+        raw(message(200, b"{}", ("Content-Length", "2"), ("Content-Length", "9"))),
+        "Content-Length",
+    ),
+    "chunks broken off": (
+        raw(message(200, b'5\r\n{"ok"\r\n', ("Transfer-Encoding", "chunked"))),
+        "IncompleteRead",
+    ),
+    "a chunk broken off": (
+        raw(message(200, b'50\r\n{"ok"', ("Transfer-Encoding", "chunked"))),
+        "IncompleteRead",
+    ),
+    "a chunk of no size": (
+        raw(message(200, b"zz\r\n{}\r\n0\r\n\r\n", ("Transfer-Encoding", "chunked"))),
+        "",
+    ),
+    "a chunk of negative size": (
+        raw(message(200, b"-1\r\n{}\r\n0\r\n\r\n", ("Transfer-Encoding", "chunked"))),
+        "",
+    ),
+    "gzip that is none": (
+        reply(200, FIRST_ANSWER, ("Content-Encoding", "gzip")),
+        "incorrect header check",
+    ),
+    "gzip within gzip": (
+        reply(200, gzip.compress(FIRST_ANSWER), ("Content-Encoding", "gzip, gzip")),
+        "incorrect header check",
+    ),
+    "deflate that is none": (reply(200, b"\xff" * 50, ("Content-Encoding", "deflate")), ""),
+    "too many encodings": (reply(200, b"{}", ("Content-Encoding", ", ".join(["gzip"] * 50))), ""),
+    "a body over 1 MiB": (
+        reply(200, b" " * (ONE_MIB + 1)),
+        f"the answer is longer than {ONE_MIB} bytes",
+    ),
+    "a small body that unpacks to more": (
+        reply(200, gzip.compress(b" " * (ONE_MIB + 1)), ("Content-Encoding", "gzip")),
+        f"the answer is longer than {ONE_MIB} bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fault", "cause"), LOST.values(), ids=LOST)
+def test_an_answer_that_is_lost_is_asked_for_again(
+    fault: Reply, cause: str, clock: FakeClock
+) -> None:
+    with StandIn(in_order(fault, fault)) as server:
+        talk = Talk(server.url, clock)
+        step = talk.act()
+    assert (step.attempts, step.state.score) == (3, 215)
+    assert {failure.kind for failure in talk.failures} == {Kind.TRANSIENT}
+    assert all(cause in text or any(map(text.count, cause.split("|"))) for text in talk.causes)
+    assert len(request_bodies(server)) == 3
+    assert len(set(request_bodies(server))) == 1
+
+
+# Whole answers, however they come
+
+PLAIN: Final = json.dumps(json.loads(FIRST_ANSWER), ensure_ascii=False).encode()
+assert not PLAIN.isascii()
+
+
+def chunked(body: bytes, size: int = 7) -> bytes:
+    parts = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%X;x=y\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+WHOLE: Final[dict[str, Reply]] = {
+    "in UTF-8": reply(200, PLAIN),
+    "in ASCII": reply(200, FIRST_ANSWER),
+    "with a byte order mark": reply(200, b"\xef\xbb\xbf" + PLAIN),
+    "labelled latin-1": reply(200, PLAIN, ("Content-Type", "application/json; charset=latin-1")),
+    "labelled UTF-16": reply(200, PLAIN, ("Content-Type", "application/json; charset=utf-16")),
+    "labelled with a strange charset": reply(
+        200, PLAIN, ("Content-Type", "text/plain;charset=\xff")
+    ),
+    "labelled as a page": reply(200, PLAIN, ("Content-Type", "text/html")),
+    "without a label": reply(200, PLAIN, ("Content-Type", "")),
+    "gzipped": reply(200, gzip.compress(PLAIN), ("Content-Encoding", "gzip")),
+    "deflated": reply(200, zlib.compress(PLAIN), ("Content-Encoding", "deflate")),
+    "labelled identity": reply(200, PLAIN, ("Content-Encoding", "identity")),
+    "in chunks": reply(200, chunked(PLAIN), ("Transfer-Encoding", "chunked")),
+    "gzipped in chunks": reply(
+        200,
+        chunked(gzip.compress(PLAIN)),
+        ("Transfer-Encoding", "chunked"),
+        ("Content-Encoding", "gzip"),
+    ),
+    "until the end of the connection": raw(
+        b"HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n" + PLAIN
+    ),
+    "after 100 Continue": lambda connection: connection.send(
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + message(200, PLAIN)
+    ),
+    "almost 1 MiB long": reply(200, PLAIN + b" " * (ONE_MIB - len(PLAIN))),
+    "with a strange cookie": reply(200, PLAIN, ("Set-Cookie", "a=b; expires=never; \x01")),
+}
+
+
+@pytest.mark.parametrize("answer", WHOLE.values(), ids=WHOLE)
+def test_a_whole_answer_is_taken_however_it_comes(answer: Reply, clock: FakeClock) -> None:
+    with StandIn(always(answer)) as server:
+        talk = Talk(server.url, clock)
+        assert talk.client.init(7).token == Talk.TOKEN
+    assert talk.causes == []
+    assert len(server.requests) == 1
+
+
+# Connections
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """Keep a port on which nothing listens."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]
+
+
+def test_a_service_that_is_not_there_is_tried_until_it_is_time_to_give_up(
+    clock: FakeClock,
+) -> None:
+    with closed_port() as port:
+        talk = Talk(f"http://127.0.0.1:{port}", clock)
+        with pytest.raises(ServiceUnavailable, match=r"gave up on flip 2 at .* refused"):
+            talk.act()
+    assert 840 < sum(clock.waits) <= 900
+    assert all("ConnectionRefusedError" in cause for cause in talk.causes)
+
+
+def test_a_service_that_comes_back_is_found(clock: FakeClock) -> None:
+    with closed_port() as port:
+        pass
+    with ExitStack() as stack:
+        talk = Talk(f"http://127.0.0.1:{port}", clock)
+
+        def come_back(_: float) -> None:
+            if len(clock.waits) == 3:
+                stack.enter_context(StandIn(port=port))
+
+        clock.when_asleep = come_back
+        assert talk.act().attempts == 4
+
+
+def test_a_name_that_is_not_known_is_tried_again(clock: FakeClock) -> None:
+    talk = Talk("http://no-such-host.invalid", clock)
+    with pytest.raises(ServiceUnavailable, match="Name or service not known"):
+        talk.act()
+    assert len(talk.failures) > 10
+
+
+def test_a_connection_is_kept_for_many_requests(tmp_path: Path, clock: FakeClock) -> None:
+    with StandIn() as server:
+        assert play(server.url, tmp_path, clock).exit_code == 0
+        assert (len(server.requests), server.connections) == (71, 1)
+
+
+def test_a_connection_that_the_server_closed_is_opened_anew(clock: FakeClock) -> None:
+    with StandIn(always(reply(200, FIRST_ANSWER, ("Connection", "close")))) as server:
+        talk = Talk(server.url, clock)
+        for _ in range(3):
+            talk.client.init(7)
+        assert server.connections == 3
+    assert talk.causes == []
+
+
+def test_every_request_says_who_sends_it(clock: FakeClock) -> None:
+    with StandIn() as server:
+        talk = Talk(server.url, clock)
+        talk.client.init(7)
+        talk.act()
+        for request in server.requests:
+            agent = request.headers["user-agent"]
+            assert agent.startswith(f"sunpleat-bot/{__version__} ")
+            assert "python-requests" not in agent
+        first, second = server.requests
+    assert (first.method, first.target) == ("GET", "/api/games/sunpleat/init?seed=7")
+    assert (second.method, second.target) == ("POST", "/api/games/sunpleat/action")
+    assert second.headers["content-type"] == "application/json"
+    assert json.loads(second.body) == {
+        "stateToken": Talk.TOKEN,
+        "action": {"type": "flip", "count": 2},
+    }
+
+
+def test_nothing_of_the_environment_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: FakeClock
+) -> None:
+    netrc = tmp_path / ".netrc"
+    netrc.write_text("default login somebody password secret\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with closed_port() as port:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere")
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        with StandIn() as server:
+            talk = Talk(server.url, clock)
+            talk.client.init(7)
+            talk.act()
+    assert talk.causes == []
+    assert {"authorization", "cookie"} & set(server.requests[0].headers) == set()
+
+
+def test_cookies_are_not_carried_on(clock: FakeClock) -> None:
+    with StandIn(always(reply(200, FIRST_ANSWER, ("Set-Cookie", "a=b; Path=/")))) as server:
+        talk = Talk(server.url, clock)
+        for _ in range(2):
+            talk.client.init(7)
+        assert all("cookie" not in request.headers for request in server.requests)
+
+
+def test_a_proxy_is_used_where_it_was_settled(clock: FakeClock) -> None:
+    with StandIn(always(reply(200, FIRST_ANSWER))) as proxy:
+        surroundings = Surroundings(proxies={"http": proxy.url})
+        transport = new_transport(clock.stop, surroundings)
+        talk = Talk("http://sunpleat.test", clock, transport=transport)
+        talk.client.init(7)
+        (request,) = proxy.requests
+    assert request.target == "http://sunpleat.test/api/games/sunpleat/init?seed=7"
+
+
+# Deadlines
+
+FOREVER: Final = b" " * 10_000
+DRIPS: Final[dict[str, Reply]] = {
+    "nothing": hang(),
+    "a head and no body": hang(message(200, b"", ("Content-Length", "9"))),
+    "a body": drip(message(200, FOREVER), at_once=90),
+    "a body in bursts": drip(message(200, FIRST_ANSWER + FOREVER), at_once=2000),
+    "a body of the size of chunks": drip(
+        message(200, FOREVER, ("Transfer-Encoding", "chunked")), at_once=90
+    ),
+    "the status line": drip(b"HTTP/1.1 200 " + FOREVER),
+    "a header": drip(b"HTTP/1.1 200 OK\r\nX: " + FOREVER, at_once=20),
+    "headers": drip(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000, at_once=20, every_s=0.005),
+    "100 Continue": drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, every_s=0.0005),
+    "an error page": drip(message(503, FOREVER), at_once=90),
+    "a redirect": drip(message(302, FOREVER, ("Location", "/elsewhere")), at_once=90),
+}
+
+
+@pytest.mark.parametrize("fault", DRIPS.values(), ids=DRIPS)
+def test_an_answer_that_drips_ends_at_the_deadline_and_is_asked_for_again(
+    fault: Reply, clock: FakeClock
+) -> None:
+    with StandIn(in_order(fault)) as server:
+        talk = Talk(server.url, clock, SHORT)
+        began_at = time.monotonic()
+        step = talk.act()
+        taken_s = time.monotonic() - began_at
+    assert talk.causes == ["TimeoutError: no whole answer in time"]
+    assert (step.attempts, step.state.score) == (2, 215)
+    assert 0.3 <= taken_s < 5
+
+
+def test_an_answer_that_comes_slowly_but_in_time_is_taken(clock: FakeClock) -> None:
+    def slowly(connection: Connection) -> None:
+        data = message(200, FIRST_ANSWER)
+        for start in range(0, len(data), 200):
+            connection.send(data[start : start + 200])
+            connection.wait(0.02)
+
+    with StandIn(always(slowly)) as server:
+        talk = Talk(server.url, clock, Limits(timeout_s=5))
+        talk.client.init(7)
+    assert talk.causes == []
+
+
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """Keep a port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        yield sock.getsockname()[1]
+
+
+def test_a_tls_handshake_that_hangs_ends_at_the_deadline(clock: FakeClock) -> None:
+    with silent_port() as port:
+        talk = Talk(f"https://127.0.0.1:{port}", clock, Limits(timeout_s=0.2, give_up_after_s=1))
+        with pytest.raises(ServiceUnavailable, match=r"(?i)time"):
+            talk.act()
+    assert len(talk.failures) >= 1
+
+
+def test_a_look_up_of_a_name_that_hangs_ends_at_the_deadline(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(60) and [])
+    talk = Talk("http://sunpleat.test", clock, Limits(timeout_s=0.2, give_up_after_s=1))
+    with pytest.raises(ServiceUnavailable, match="no whole answer in time"):
+        talk.act()
+    is_over.set()
+
+
+def test_time_outs_as_long_as_one_likes_are_taken(clock: FakeClock) -> None:
+    with StandIn() as server:
+        talk = Talk(server.url, clock, Limits(timeout_s=1e12, give_up_after_s=1e12))
+        assert talk.act().state.score == 215
+
+
+def void(_: object) -> None:
+    """Leave a value out."""
+
+
+def test_an_operation_that_cannot_be_interrupted_is_left_behind_at_the_deadline() -> None:
+    deadline = Deadline(StopRequest())
+    deadline.start(0.1)
+    hanging = threading.Event()
+    with pytest.raises(TimeoutError):
+        deadline.run(lambda: void(hanging.wait(60)))
+    hanging.set()
+
+
+def test_what_such_an_operation_raises_is_raised() -> None:
+    deadline = Deadline(StopRequest())
+    deadline.start(5)
+    with pytest.raises(ZeroDivisionError):
+        deadline.run(lambda: void(1 // 0))
+
+
+# Stops
+
+
+def stopped_in(plan: Plan, after_s: float = 0.2) -> float:
+    """Ask to stop while an answer is awaited; return how long the stop took."""
+    stop = StopRequest()
+    with StandIn(plan) as server:
+        talk = Talk(server.url, Clock(stop))
+        timer = threading.Timer(after_s, stop.ask, [15])
+        timer.start()
+        began_at = time.monotonic()
+        with pytest.raises(Stopped, match="SIGTERM"):
+            talk.act()
+        timer.join()
+        assert len(server.requests) == 1
+        return time.monotonic() - began_at - after_s
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a body", "the status line"])
+def test_a_stop_ends_an_answer_that_hangs_or_drips(kind: str) -> None:
+    assert stopped_in(always(DRIPS[kind])) < STOP_GRACE_S + 0.5
+
+
+def test_a_stop_ends_a_handshake_that_hangs() -> None:
+    stop = StopRequest()
+
+    def ask_long_ago() -> None:
+        stop.ask(2)
+        stop.asked_at -= STOP_GRACE_S
+
+    with silent_port() as port:
+        talk = Talk(f"https://127.0.0.1:{port}", Clock(stop))
+        timer = threading.Timer(0.1, ask_long_ago)
+        timer.start()
+        began_at = time.monotonic()
+        with pytest.raises(Stopped, match="SIGINT"):
+            talk.act()
+        timer.join()
+        assert time.monotonic() - began_at < 1
+
+
+def test_a_stop_ends_a_wait_at_once() -> None:
+    assert stopped_in(always(reply(503, b"", ("Retry-After", "600")))) < 0.5
+
+
+def test_an_answer_that_comes_whole_after_the_stop_is_taken() -> None:
+    stop = StopRequest()
+
+    def answer_late(_: Request, __: int) -> None:
+        stop.ask(15)
+        threading.Event().wait(0.3)
+
+    with StandIn(answer_late) as server:
+        talk = Talk(server.url, Clock(stop))
+        assert talk.act().state.score == 215
+        with pytest.raises(Stopped):
+            talk.act()
+        assert len(server.requests) == 1
+
+
+# TLS
+
+
+@pytest.fixture
+def tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    return context
+
+
+def trusting(clock: Clock) -> Callable[[str], Talk]:
+    surroundings = Surroundings(ca_bundle=str(CERTIFICATE))
+    return lambda url: Talk(url, clock, SHORT, transport=new_transport(clock.stop, surroundings))
+
+
+def test_a_service_with_a_trusted_certificate_is_talked_to_on_one_connection(
+    tls: ssl.SSLContext, clock: FakeClock
+) -> None:
+    with StandIn(in_order(drip(message(200, FOREVER), at_once=90)), tls=tls) as server:
+        talk = trusting(clock)(f"https://sunpleat.test:{server.port}")
+        for _ in range(5):
+            assert talk.act().state.score == 215
+        assert server.connections == 2
+    assert talk.causes == ["TimeoutError: no whole answer in time"]
+
+
+def test_a_service_with_another_certificate_is_not_talked_to(
+    tls: ssl.SSLContext, clock: FakeClock
+) -> None:
+    with StandIn(tls=tls) as server:
+        talk = Talk(server.url, clock, Limits(give_up_after_s=2))
+        with pytest.raises(ServiceUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+            talk.act()
+        assert server.requests == []
+
+
+def test_a_service_with_the_certificate_of_another_host_is_not_talked_to(
+    tls: ssl.SSLContext, clock: FakeClock
+) -> None:
+    with StandIn(tls=tls) as server:
+        talk = trusting(clock)(f"https://other.test:{server.port}")
+        with pytest.raises(ServiceUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+            talk.act()
+        assert server.requests == []
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (TimeoutError("no whole answer in time"), "TimeoutError: no whole answer in time"),
+        (OSError("the answer is too long"), "the answer is too long"),
+        (OSError(5, "Input/output error"), "[Errno 5] Input/output error"),
+        (
+            requests.ConnectionError(OSError("x", ConnectionResetError(104, "reset\nby peer"))),
+            "ConnectionResetError: [Errno 104] reset by peer",
+        ),
+    ],
+    ids=repr,
+)
+def test_an_error_is_told_in_one_line_by_its_innermost_reason(
+    error: BaseException, text: str
+) -> None:
+    assert describe_error(error) == text
+
+
+def test_a_session_looks_at_nothing_of_the_machine() -> None:
+    assert new_session().trust_env is False
+
+
+def test_a_test_that_reaches_for_another_machine_fails() -> None:
+    with socket.socket() as sock, pytest.raises(pytest.fail.Exception, match="tried to reach"):
+        sock.connect(("192.0.2.1", 80))
+    with pytest.raises(socket.gaierror):
+        socket.create_connection(("gameboard.gg", 443), timeout=0.1)

@@ -1,0 +1,90 @@
+"""What all tests share: no way out of this machine, and a clock that nobody waits for."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from bot.client.clock import Clock, StopRequest
+
+sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import `standins`
+
+OUTSIDE: Final = pytest.fail.Exception
+"""What a connection to another machine ends with: no `except Exception` hides it."""
+
+
+class FakeClock(Clock):
+    """A clock on which every wait is over at once, and remembered."""
+
+    def __init__(self) -> None:
+        super().__init__(StopRequest())
+        self.waits: list[float] = []
+        """Every sleep, in seconds."""
+        self.when_asleep: Callable[[float], object] = lambda _: None
+        """Called in each sleep with its length, before the time is over."""
+        self._elapsed_s = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 30, 2, 41, 7, tzinfo=UTC) + timedelta(seconds=self._elapsed_s)
+
+    def monotonic(self) -> float:
+        return 1000.0 + self._elapsed_s
+
+    def sleep(self, seconds: float) -> None:
+        self.stop.check()
+        self.waits.append(seconds)
+        self.when_asleep(seconds)
+        self.stop.check()
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass while nobody sleeps."""
+        self._elapsed_s += seconds
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+def _is_here(host: object) -> bool:
+    """Tell whether a host is this machine; every name that ends in `.test` is."""
+    if host in (None, "", b"") or str(host) == "localhost" or str(host).endswith(".test"):
+        return True
+    try:
+        return ip_address(str(host)).is_loopback
+    except ValueError:
+        return False
+
+
+@pytest.fixture(autouse=True)
+def _stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail every connection to another machine; no name of another machine is ever looked up."""
+    look_up = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _is_here(host):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        is_name = isinstance(host, str) and host.endswith(".test")
+        return look_up("127.0.0.1" if is_name else host, *args, **kwargs)
+
+    def guard(method: str) -> None:
+        connect = getattr(socket.socket, method)
+
+        def guarded(sock: socket.socket, address: Any) -> Any:
+            if isinstance(address, tuple) and not _is_here(address[0]):
+                raise OUTSIDE(f"a test tried to reach {address}")
+            return connect(sock, address)
+
+        monkeypatch.setattr(socket.socket, method, guarded)
+
+    guard("connect")
+    guard("connect_ex")
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)

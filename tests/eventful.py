@@ -1,0 +1,126 @@
+"""Journals in which everything happened that a journal can tell, played by the bot itself."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from conftest import FakeClock
+from harness import ask, only_journal
+from standins import KEY, Call, play
+
+from bot.client.limits import Limits
+from bot.rules import State
+from bot.service import Answer, Service
+
+BUSY: Final = Answer(503, b"<html>busy</html>")
+NOT_NOW: Final = Answer(200, b'{"ok": false, "reason": "not now", "legalActions": []}')
+NO_TOKEN: Final = Answer(400, b'{"ok": false, "reason": "stateToken has expired"}')
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+"""Of an answer of the service."""
+FIRST_SITTING: Final = 18
+"""Requests of the first sitting of `eventful`."""
+
+
+class Troubled(Service):
+    """The local service; some answers are taken from a list first."""
+
+    def __init__(self, troubles: dict[int, list[Answer | Change]]) -> None:
+        """Take troubles by the turn of the true answer, 0 for `init`.
+
+        A trouble is another answer, or a change of the true one.
+        """
+        super().__init__(KEY)
+        self._troubles = troubles
+
+    def answer(self, method: str, target: str, body: bytes) -> Answer:
+        true = super().answer(method, target, body)
+        state = json.loads(true.body).get("state")
+        if state is None or not (left := self._troubles.get(state["turn"])):
+            return true
+        trouble = left.pop(0)
+        if isinstance(trouble, Answer):
+            return trouble
+        return Answer(200, json.dumps(trouble(json.loads(true.body))).encode())
+
+
+def state_of(public: dict[str, Any]) -> State:
+    """Read a whole public state."""
+    return State(
+        phase=public["phase"],
+        board_number=public["boardNumber"],
+        template_index=public["templateIndex"],
+        garland=tuple(public["garland"]),
+        moves_used=public["movesUsed"],
+        move_budget=public["moveBudget"],
+        leaves=public["leaves"],
+        score=public["score"],
+        cleared_boards=public["clearedBoards"],
+        last_award=public["lastAward"],
+        end_reason=public["endReason"],
+        turn=public["turn"],
+    )
+
+
+def give_and_take(answer: dict[str, Any]) -> dict[str, Any]:
+    """Answer from another state: a leaf less, some points more, a pennant turned."""
+    state = state_of(answer["state"])
+    turned = (-state.garland[0], *state.garland[1:])
+    changed = replace(state, garland=turned, leaves=2, score=state.score + 5)
+    return ask(Service(KEY), changed)
+
+
+def more_points(answer: dict[str, Any]) -> dict[str, Any]:
+    """Answer from a state with a point that the rules do not give."""
+    state = state_of(answer["state"])
+    return ask(Service(KEY), replace(state, score=state.score + 1))
+
+
+def play_troubled(troubles: dict[int, list[Any]], *calls: Call) -> bytes:
+    """Play sittings on a troubled service; return the journal."""
+    clock = FakeClock()
+    service = Troubled(troubles)
+    with tempfile.TemporaryDirectory() as folder:
+        for call in calls:
+            play(service, Path(folder), clock, call)
+        return only_journal(Path(folder)).read_bytes()
+
+
+@cache
+def eventful() -> bytes:
+    """Return the journal of a run with every event but `run.abandoned`, banked in the end.
+
+    Its first sitting is far from its threshold, so most of its lines need no reading; the
+    second one has a threshold that is met exactly.
+    """
+    troubles: dict[int, list[Any]] = {
+        0: [BUSY, BUSY],
+        5: [BUSY, NOT_NOW, BUSY],
+        8: [give_and_take, give_and_take],
+        20: [NOT_NOW],
+    }
+    first = Call(bank_at=1_000_000, limits=Limits(max_requests=FIRST_SITTING), is_following=True)
+    return play_troubled(troubles, first, Call(bank_at=1975, is_following=True))
+
+
+@cache
+def abandoned() -> bytes:
+    """Return the journal of a run whose token was refused."""
+    return play_troubled({4: [NO_TOKEN, NO_TOKEN]}, Call())
+
+
+@cache
+def stopped() -> bytes:
+    """Return the journal of a run that is suspended, since the service contradicts the rules."""
+    return play_troubled({9: [more_points, more_points]}, Call(bank_at=1_000_000))
+
+
+@cache
+def plain() -> bytes:
+    """Return the journal of a run of eight boards that nothing disturbed."""
+    return play_troubled({}, Call(bank_at=1970))

@@ -1,0 +1,232 @@
+"""The ready configurations: complete, at their defaults but where they say so, and in words."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping
+from configparser import RawConfigParser
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+from harness import ROOT, environment
+
+from bot.cli import process
+from bot.cli.options import SETTINGS
+from bot.cli.settings import LOCAL, Settings
+from bot.client.limits import POLITE_RPS
+from bot.wire import LOCATABLE, WireSettings
+
+CONFIGS: Final = ROOT / "configs"
+NAMES: Final = [str(setting.name) for setting in SETTINGS]
+DEVIATIONS: Final[Mapping[str, Mapping[str, object]]] = {
+    "default.toml": {},
+    "local.toml": {"local": True},
+    "cron.toml": {"max_minutes": 55},
+}
+"""What each file sets to something else than its default."""
+FILES: Final = pytest.mark.parametrize("name", DEVIATIONS)
+
+
+class Line(NamedTuple):
+    """One setting as it stands in a file."""
+
+    is_in_force: bool
+    name: str
+    text: str
+    """Of the value."""
+    comment: str
+
+    @property
+    def value(self) -> object:
+        value: object = tomllib.loads(f"value = {self.text}")["value"]
+        return value
+
+
+LINE: Final = re.compile(r"(# )?(\w+) = (\S+|\[.*\]) +# (\S.*)")
+
+
+def read(name: str) -> tuple[list[Line], list[Line]]:
+    """Return the settings of a file, and those of its table `wire`."""
+    top, found, wire = (CONFIGS / name).read_text(encoding="utf-8").partition("# [wire]\n")
+    assert found
+
+    def lines(text: str) -> list[Line]:
+        matches = map(LINE.fullmatch, text.splitlines())
+        return [Line(not match[1], *match.groups()[1:]) for match in matches if match]
+
+    return lines(top), lines(wire)
+
+
+def default_of(name: str) -> object:
+    """Return the value that a file writes for a setting at its default."""
+    default = next(setting.default for setting in SETTINGS if setting.name == name)
+    return {"runs_dir": "../runs", "max_rps": POLITE_RPS}.get(name, default)
+
+
+@FILES
+def test_a_file_has_every_setting_in_order_with_a_word_on_its_line(name: str) -> None:
+    settings, _ = read(name)
+    assert [line.name for line in settings] == NAMES
+    assert all(len(line.comment) > 10 for line in settings)
+
+
+@FILES
+def test_every_line_is_at_its_default_or_stands_there_on_purpose(name: str) -> None:
+    settings, _ = read(name)
+    for line in settings:
+        default = default_of(line.name)
+        if line.name in DEVIATIONS[name]:
+            assert (line.is_in_force, line.value) == (True, DEVIATIONS[name][line.name])
+        elif default is None:
+            assert not line.is_in_force
+            assert "unset: no limit" in line.comment
+        else:
+            assert line.value == default
+            assert type(line.value) in (type(default), int)
+
+
+@FILES
+def test_a_setting_has_the_same_word_in_every_file(name: str) -> None:
+    words = {line.name: line.comment for line in read("default.toml")[0]}
+    assert {line.name: line.comment for line in read(name)[0]} == words
+
+
+def test_the_default_file_has_all_in_force_that_has_a_default() -> None:
+    settings, _ = read("default.toml")
+    without = {line.name for line in settings if not line.is_in_force}
+    assert without == {"max_rps", "max_requests", "max_minutes"}
+
+
+@FILES
+def test_no_other_line_is_in_force(name: str) -> None:
+    settings, _ = read(name)
+    in_force = tomllib.loads((CONFIGS / name).read_text(encoding="utf-8"))
+    assert in_force == {line.name: line.value for line in settings if line.is_in_force}
+
+
+@pytest.fixture
+def taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Settings]:
+    """Call the bot in an empty folder and return the settings that it would play with."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ.keys() - environment().keys():
+        monkeypatch.delenv(name)
+    caught: list[Settings] = []
+
+    def play(settings: Settings, **_: Any) -> int:
+        caught.append(replace(settings, sources={}, values={}))
+        return 0
+
+    monkeypatch.setattr("bot.cli.playing.play", play)
+
+    def run(*arguments: str) -> Settings:
+        assert process.run(list(arguments)) == 0
+        assert capsys.readouterr() == ("", "")
+        return caught.pop()
+
+    return run
+
+
+def test_with_a_file_the_bot_plays_as_without_but_for_what_the_file_is_for(
+    taken: Callable[..., Settings],
+) -> None:
+    plain = replace(taken(), runs_dir=ROOT / "runs")
+    assert taken(f"--config={CONFIGS}/default.toml") == plain
+    in_minutes = replace(plain, limits=replace(plain.limits, max_minutes=55.0))
+    assert taken(f"--config={CONFIGS}/cron.toml") == in_minutes
+    unpaced = replace(plain, base_url=LOCAL, limits=replace(plain.limits, max_rps=None))
+    assert taken(f"--config={CONFIGS}/local.toml") == unpaced
+
+
+@FILES
+def test_a_file_with_every_line_in_force_is_understood(
+    name: str, taken: Callable[..., Settings]
+) -> None:
+    text = re.sub(r"(?m)^# (?=\w+ = |\[)", "", (CONFIGS / name).read_text(encoding="utf-8"))
+    Path("all.toml").write_text(text, encoding="utf-8")
+    written = tomllib.loads(text)
+    settings = taken("--config=all.toml", *(["--no-local"] if name == "local.toml" else []))
+    assert list(written) == [*NAMES, "wire"]
+    assert settings.limits.max_requests == written["max_requests"]
+    assert settings.wire == WireSettings({"garland": ("state", "sunRow")}, frozenset({"version"}))
+
+
+@FILES
+def test_the_wire_table_is_shown_as_an_example_with_a_word_on_each_line(name: str) -> None:
+    _, wire = read(name)
+    assert {line.name for line in wire} <= {*LOCATABLE, "ignore"}
+    assert [line.is_in_force for line in wire] == [False, False]
+
+
+# cron and systemd
+
+FOLDER: Final = "/opt/sunpleat"
+
+
+def crontab() -> dict[str, str]:
+    """Return the commands of the example by their times."""
+    lines = (CONFIGS / "crontab.example").read_text(encoding="utf-8").splitlines()
+    jobs = [line for line in lines if line and not line.startswith("#")]
+    pattern = re.compile(r"(@reboot|(?:[\d*/,-]+ ){4}[\d*/,-]+) (.+)")
+    return {match[1]: match[2] for match in map(pattern.fullmatch, jobs) if match}
+
+
+def test_the_crontab_starts_a_sitting_every_hour_and_after_a_reboot_and_makes_room() -> None:
+    jobs = crontab()
+    assert list(jobs) == ["0 * * * *", "@reboot", "30 4 * * *"]
+    assert jobs["0 * * * *"] == jobs["@reboot"]
+    assert " runs --prune " in jobs["30 4 * * *"]
+
+
+def test_the_crontab_says_where_everything_is_and_has_no_sign_that_cron_changes() -> None:
+    for command in crontab().values():
+        assert "%" not in command
+        folder, bot = command.split(" && ")
+        assert folder == f"cd {FOLDER}"
+        program, *arguments = shlex.split(bot.removesuffix(" 2>&1"))
+        assert (program, arguments[:2]) == (".venv/bin/python", ["-m", "bot"])
+        paths = [Path(part.removeprefix(">>")) for part in arguments if FOLDER in part]
+        assert [path.relative_to(FOLDER) for path in paths] == [
+            Path("configs/cron.toml"),
+            Path("runs/cron.log"),
+        ]
+
+
+def read_unit(name: str) -> RawConfigParser:
+    parser = RawConfigParser()
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names are as they are
+    parser.read_string((CONFIGS / name).read_text(encoding="utf-8"))
+    return parser
+
+
+def test_the_unit_plays_the_seed_that_is_its_instance_as_the_crontab_does() -> None:
+    service = read_unit("sunpleat@.service")["Service"]
+    _, cron = crontab()["@reboot"].split(" && ")
+    by_cron = cron.partition(" >>")[0].replace(".venv", f"{FOLDER}/.venv")
+    assert service["ExecStart"] == by_cron.replace("--seed 7", "--seed %i")
+    assert service["WorkingDirectory"] == FOLDER
+    assert service["ReadWritePaths"] == f"{FOLDER}/runs"
+
+
+def test_the_unit_takes_try_later_and_our_own_stop_for_success() -> None:
+    service = read_unit("sunpleat@.service")["Service"]
+    assert service["SuccessExitStatus"].split() == ["75", "143"]
+
+
+def test_the_timer_starts_a_sitting_every_hour_and_one_that_a_reboot_missed() -> None:
+    timer = read_unit("sunpleat@.timer")
+    assert timer["Timer"]["OnCalendar"] == "hourly"
+    assert timer["Timer"]["Persistent"] == "yes"
+    assert timer["Install"]["WantedBy"] == "timers.target"
+
+
+def test_the_readme_s_page_for_it_names_every_ready_file() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in ("default.toml", "cron.toml", "crontab.example", "sunpleat@.service"):
+        assert f"configs/{name}" in readme

@@ -1,0 +1,670 @@
+"""The journal as a file: its lines, how they are written, read back, and gone on with."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gzip
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from harness import Disk, plan_game, run_events, started, taken, write_journal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot import rules
+from bot.errors import JournalDamaged, JournalError, NotAJournal, TryLater
+from bot.journal import events, folder, writer
+from bot.journal.events import EVENT_NAMES, Event
+from bot.journal.folder import journals, new_run_id, newest, parse_run_id
+from bot.journal.ledger import Ledger
+from bot.journal.lock import is_locked, lock, lock_path
+from bot.journal.reader import parse_line, read_lines
+from bot.journal.recover import recover
+from bot.strategy import Goal
+
+NOON: Final = datetime(2026, 11, 30, 12, 0, 0, 7000, tzinfo=UTC)
+RUN: Final = "20261130T024107Z-seed7-00ff"
+LATER_RUN: Final = "20261130T024108Z-seed7-0000"
+
+EXAMPLES: Final[dict[str, Event]] = {
+    "run.started": started(RUN),
+    "action": taken(rules.fresh(), rules.FLIPS[1]),
+    "retry": events.Retried({"type": "next"}, 1, "HTTP 503", 503, "<html>", 0.75),
+    "refused": events.Refused({"type": "flip", "count": 2}, "not now"),
+    "diverged": events.FieldsDiverged({"score": {"predicted": 215, "observed": "215"}}),
+    "run.resumed": events.RunResumed(5, 3030, "at-least", "1.0.0", 17),
+    "run.suspended": events.RunSuspended("stopped by SIGTERM", 143),
+    "run.abandoned": events.RunAbandoned("the service refuses the token"),
+    "run.ended": events.RunEnded("banked", 3030, 12, 58, 71, 0, 0.5),
+}
+
+FIELDS: Final = {
+    "run.started": "journal_version run_id bot_version base_url seed bank_at bank_rule token "
+    "state wire spec spec_sha256",
+    "action": "turn action token award score phase board template garland moves_used "
+    "move_budget leaves attempts elapsed_ms",
+    "retry": "what attempt cause status excerpt wait_s",
+    "refused": "action reason",
+    "diverged": "fields",
+    "run.resumed": "from_seq bank_at bank_rule bot_version cut_bytes",
+    "run.suspended": "reason exit_code",
+    "run.abandoned": "reason",
+    "run.ended": "end_reason score boards flips requests retries seconds",
+}
+"""The fields of each line after its own three, as the design page has them."""
+
+HOSTILE_TEXTS: Final = {
+    "line ends": "a\nb\r\nc\x0bd\x0ce\x85f\u2028g\u2029h",
+    "a terminal's commands": "\x1b[2J\x1b]0;title\x07\x9b31m\x7f\x08",
+    "a lone surrogate": "\ud800 and \udfff",
+    "NUL": "\x00",
+    "other scripts": "日本語 é 🎏",
+    "a forged line": '"}\n{"seq":1,"event":"run.ended"}',
+    "a very long text": "é" * 300_000,
+}
+
+hostile = pytest.mark.parametrize(
+    "text", [pytest.param(text, id=name) for name, text in HOSTILE_TEXTS.items()]
+)
+
+
+def write_lines(path: Path, lines: Iterable[Event], moment: datetime = NOON) -> bytes:
+    """Write a journal and return its bytes."""
+    path.unlink(missing_ok=True)
+    journal = writer.create(path, lambda: moment)
+    for line in lines:
+        journal.write(line)
+    journal.close()
+    return path.read_bytes()
+
+
+def read_events(path: Path) -> list[Event]:
+    return [parse_line(line).event for line in read_lines(path)]
+
+
+# The format
+
+
+def test_the_examples_are_of_every_event() -> None:
+    assert EXAMPLES.keys() == FIELDS.keys() == set(EVENT_NAMES.values())
+
+
+@pytest.mark.parametrize("event", list(EXAMPLES))
+def test_a_line_holds_its_number_time_and_event_and_then_the_fields_of_the_event(
+    event: str, tmp_path: Path
+) -> None:
+    line = json.loads(write_lines(tmp_path / "j", [EXAMPLES[event]]))
+    assert list(line) == ["seq", "ts", "event", *FIELDS[event].split()]
+    assert line["event"] == event
+    assert tuple(list(line.values())[3:]) == tuple(EXAMPLES[event])
+
+
+def test_lines_are_numbered_from_zero_and_without_gaps(tmp_path: Path) -> None:
+    written = write_lines(tmp_path / "j", EXAMPLES.values())
+    assert [json.loads(line)["seq"] for line in written.splitlines()] == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [
+        pytest.param(NOON, "2026-11-30T12:00:00.007Z", id="milliseconds"),
+        pytest.param(NOON.replace(microsecond=0), "2026-11-30T12:00:00.000Z", id="none of them"),
+        pytest.param(NOON.replace(microsecond=999_999), "2026-11-30T12:00:00.999Z", id="cut off"),
+        pytest.param(
+            NOON.astimezone(timezone(timedelta(hours=5, minutes=45))),
+            "2026-11-30T12:00:00.007Z",
+            id="of another zone",
+        ),
+    ],
+)
+def test_times_are_utc_with_milliseconds(moment: datetime, expected: str, tmp_path: Path) -> None:
+    line = json.loads(write_lines(tmp_path / "j", [EXAMPLES["refused"]], moment))
+    assert line["ts"] == expected
+
+
+@hostile
+def test_whatever_a_text_holds_its_line_is_printable_ascii_and_reads_back(
+    text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "j"
+    lines: list[Event] = [
+        events.Refused({"type": "next"}, text),
+        events.FieldsDiverged({text: {"predicted": 1, "observed": [text, {text: text}]}}),
+    ]
+    written = write_lines(path, lines)
+    assert written.count(b"\n") == 2
+    assert re.fullmatch(rb"[ -~\n]*", written)
+    assert read_events(path) == lines
+
+
+@pytest.mark.parametrize("word", ["event", "level", "timestamp", "exc_info", "seq", "ts", "msg"])
+def test_no_word_of_the_service_stands_beside_our_own_or_in_their_place(
+    word: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "j"
+    lines: list[Event] = [
+        events.FieldsDiverged({word: {"predicted": 1, "observed": {word: True}}}),
+        started(RUN, spec={word: word}, spec_sha256="0"),
+    ]
+    first, second = map(json.loads, write_lines(path, lines).splitlines())
+    assert list(first) == ["seq", "ts", "event", "fields"]
+    assert (first["seq"], first["ts"], first["event"]) == (
+        0,
+        "2026-11-30T12:00:00.007Z",
+        "diverged",
+    )
+    assert list(second)[3:] == FIELDS["run.started"].split()
+    assert read_events(path) == lines
+
+
+def test_a_number_that_json_cannot_hold_is_written_as_a_text(tmp_path: Path) -> None:
+    observed = json.loads('[1e999, -1e999, {"deep": [1e999]}, 1e300]')
+    event = events.FieldsDiverged({"score": {"predicted": 1, "observed": observed}})
+    line = json.loads(write_lines(tmp_path / "j", [event]))
+    assert line["fields"]["score"]["observed"] == ["inf", "-inf", {"deep": ["inf"]}, 1e300]
+
+
+# Format, then parse
+
+TEXTS: Final = st.text(st.characters()).map(lambda text: json.loads(json.dumps(text)))
+NAMES: Final = TEXTS.filter(bool)
+COUNTS: Final = st.integers(0, 2**63)
+SECONDS: Final = st.floats(0, 1e9) | st.integers(0, 10**9)
+ACTIONS: Final = st.sampled_from(
+    [action.to_json() for action in (*rules.FLIPS, *rules.PLAIN_ACTIONS.values())]
+)
+VALUES: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS: Final = st.dictionaries(TEXTS, VALUES, max_size=3)
+RULES: Final = st.sampled_from(["at-least", "at-most", "exactly"])
+
+ANY_EVENT: Final[st.SearchStrategy[Event]] = st.one_of(
+    st.builds(
+        events.RunStarted,
+        journal_version=st.just(1),
+        run_id=NAMES,
+        bot_version=NAMES,
+        base_url=NAMES,
+        seed=COUNTS,
+        bank_at=COUNTS,
+        bank_rule=RULES,
+        token=NAMES,
+        state=OBJECTS,
+        wire=OBJECTS,
+        spec=VALUES,
+        spec_sha256=st.none() | NAMES,
+    ),
+    st.builds(
+        events.ActionTaken,
+        turn=COUNTS,
+        action=ACTIONS,
+        token=NAMES,
+        award=COUNTS,
+        score=COUNTS,
+        phase=st.sampled_from(rules.PHASES),
+        board=COUNTS,
+        template=COUNTS,
+        garland=st.lists(st.integers(-5, 5)),
+        moves_used=COUNTS,
+        move_budget=COUNTS,
+        leaves=COUNTS,
+        attempts=COUNTS,
+        elapsed_ms=SECONDS,
+    ),
+    st.builds(
+        events.Retried,
+        what=st.just("init") | ACTIONS,
+        attempt=COUNTS,
+        cause=NAMES,
+        status=st.none() | COUNTS,
+        excerpt=TEXTS,
+        wait_s=SECONDS,
+    ),
+    st.builds(events.Refused, action=ACTIONS, reason=TEXTS),
+    st.builds(events.FieldsDiverged, fields=st.dictionaries(TEXTS, OBJECTS, max_size=3)),
+    st.builds(
+        events.RunResumed,
+        from_seq=COUNTS,
+        bank_at=COUNTS,
+        bank_rule=RULES,
+        bot_version=NAMES,
+        cut_bytes=COUNTS,
+    ),
+    st.builds(events.RunSuspended, reason=NAMES, exit_code=COUNTS),
+    st.builds(events.RunAbandoned, reason=NAMES),
+    st.builds(
+        events.RunEnded,
+        end_reason=st.sampled_from(rules.END_REASONS),
+        score=COUNTS,
+        boards=COUNTS,
+        flips=COUNTS,
+        requests=COUNTS,
+        retries=COUNTS,
+        seconds=SECONDS,
+    ),
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(lines=st.lists(ANY_EVENT, min_size=1, max_size=4))
+def test_what_is_written_is_what_is_read_back(
+    lines: list[Event], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "round-trip"
+    written = write_lines(path, lines)
+    entries = [parse_line(line) for line in read_lines(path)]
+    assert [entry.event for entry in entries] == lines
+    assert [repr(entry.event) for entry in entries] == [repr(line) for line in lines]
+    assert [entry.seq for entry in entries] == list(range(len(lines)))
+    assert written.isascii()
+
+
+# Writing
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """Put a disk under the writer that the test can break."""
+    fake = Disk()
+    monkeypatch.setattr(writer, "os", fake)
+    return fake
+
+
+@pytest.mark.parametrize("room", [0, 1, 40, 87], ids="{} bytes of room".format)
+def test_a_line_that_does_not_fit_is_not_in_the_file_at_all(
+    room: int, disk: Disk, tmp_path: Path
+) -> None:
+    path = tmp_path / "j"
+    journal = writer.create(path, lambda: NOON)
+    journal.write(EXAMPLES["run.suspended"])
+    before = path.read_bytes()
+    disk.room = room
+    with pytest.raises(JournalError, match=f"cannot write the journal {path}: No space left"):
+        journal.write(EXAMPLES["refused"])
+    assert path.read_bytes() == before
+    disk.room = 10_000
+    journal.write(EXAMPLES["refused"])
+    journal.close()
+    assert [json.loads(line)["seq"] for line in path.read_bytes().splitlines()] == [0, 1]
+
+
+def test_a_disk_that_takes_a_line_in_pieces_gets_all_of_it(disk: Disk, tmp_path: Path) -> None:
+    whole = write_lines(tmp_path / "whole", EXAMPLES.values())
+    disk.longest_write = 7
+    assert write_lines(tmp_path / "pieces", EXAMPLES.values()) == whole
+
+
+def test_a_disk_that_turned_read_only_is_an_error_of_the_journal(
+    disk: Disk, tmp_path: Path
+) -> None:
+    journal = writer.create(tmp_path / "j", lambda: NOON)
+    disk.room, disk.error, disk.truncate_error = 0, errno.EROFS, errno.EROFS
+    with pytest.raises(JournalError, match="Read-only file system"):
+        journal.write(EXAMPLES["refused"])
+    journal.close()
+
+
+def test_a_file_whose_name_cannot_be_synced_is_an_error_of_the_journal(
+    disk: Disk, tmp_path: Path
+) -> None:
+    disk.sync_error = errno.EIO
+    with pytest.raises(JournalError, match=r"cannot make the journal .* Input/output error"):
+        writer.create(tmp_path / "j", lambda: NOON)
+
+
+def test_a_sync_that_fails_is_an_error_of_the_journal(disk: Disk, tmp_path: Path) -> None:
+    journal = writer.create(tmp_path / "j", lambda: NOON)
+    disk.sync_error = errno.EIO
+    with pytest.raises(JournalError, match="cannot sync the journal"):
+        journal.sync()
+    journal.close()
+
+
+def test_a_file_system_that_knows_no_syncing_does_not_stop_the_game(
+    disk: Disk, tmp_path: Path
+) -> None:
+    disk.sync_error = errno.EINVAL
+    journal = writer.create(tmp_path / "j", lambda: NOON)
+    journal.sync()
+    journal.close()
+    assert disk.syncs == 1
+
+
+def test_a_journal_is_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / "j").write_text("precious")
+    with pytest.raises(JournalError, match="cannot make the journal"):
+        writer.create(tmp_path / "j", lambda: NOON)
+    assert (tmp_path / "j").read_text() == "precious"
+
+
+def test_a_journal_that_is_gone_cannot_be_gone_on_with(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="cannot go on with the journal"):
+        writer.reopen(tmp_path / "j", 0, 0, lambda: NOON)
+
+
+def test_going_on_cuts_the_torn_tail_and_appends(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    whole = write_lines(path, [EXAMPLES["run.started"]])
+    path.write_bytes(whole + b'{"seq":1,"ts"')
+    journal = writer.reopen(path, len(whole), 1, lambda: NOON)
+    journal.write(EXAMPLES["run.resumed"])
+    journal.close()
+    assert path.read_bytes().startswith(whole)
+    assert read_events(path) == [EXAMPLES["run.started"], EXAMPLES["run.resumed"]]
+
+
+# The folder
+
+
+def test_a_run_is_named_by_its_start_its_seed_and_four_hex_digits() -> None:
+    run_id = new_run_id(7, datetime(2026, 11, 30, 4, 41, 7, tzinfo=timezone(timedelta(hours=2))))
+    assert re.fullmatch(r"20261130T024107Z-seed7-[0-9a-f]{4}", run_id)
+    assert parse_run_id(run_id) == ("20261130T024107Z", 7)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.txt",
+        "20261130T024107Z-seed7-00ff.jsonl.bak",
+        "20261130T024107Z-seed-7-00ff.jsonl",
+        "20261130T024107Z-seed7-00FF.jsonl",
+        "\u0662\u0660261130T024107Z-seed7-00ff.jsonl",
+        "x20261130T024107Z-seed7-00ff.jsonl",
+    ],
+)
+def test_other_files_in_the_folder_are_no_journals(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    assert list(journals(tmp_path)) == []
+
+
+def test_a_folder_that_is_not_there_holds_no_journals(tmp_path: Path) -> None:
+    assert list(journals(tmp_path / "missing")) == []
+
+
+def test_a_runs_folder_that_is_a_file_is_an_error_of_the_journal(tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    with pytest.raises(JournalError, match="cannot read the runs folder"):
+        list(journals(tmp_path / "runs"))
+
+
+def test_the_newest_run_is_the_one_that_started_last(tmp_path: Path) -> None:
+    last = write_journal(tmp_path, LATER_RUN, [started(LATER_RUN)])
+    write_journal(tmp_path, RUN, [started(RUN)])
+    assert newest(tmp_path, "http://local", 7) == last
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"base_url": "http://local/elsewhere"}, id="another service"),
+        pytest.param({"seed": 8, "run_id": LATER_RUN.replace("seed7", "seed8")}, id="another seed"),
+    ],
+)
+def test_a_run_of_another_service_or_seed_is_not_taken(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    ours = write_journal(tmp_path, RUN, [started(RUN)])
+    name = changes.get("run_id", LATER_RUN)
+    write_journal(tmp_path, name, [started(name)._replace(**changes)])
+    assert newest(tmp_path, "http://local", 7) == ours
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b'{"seq":0,"ts":"2026-', b"\0" * 512, None],
+    ids=["empty", "half a line", "NUL bytes", "all but the line end"],
+)
+def test_a_file_whose_first_line_never_was_whole_holds_no_run(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    ours = write_journal(tmp_path, RUN, [started(RUN)])
+    torn = folder.journal_path(tmp_path, LATER_RUN)
+    torn.write_bytes(ours.read_bytes().rstrip(b"\n") if content is None else content)
+    assert newest(tmp_path, "http://local", 7) == ours
+
+
+def test_a_file_whose_first_line_is_broken_could_be_any_run_and_counts(tmp_path: Path) -> None:
+    write_journal(tmp_path, RUN, [started(RUN)])
+    broken = folder.journal_path(tmp_path, LATER_RUN)
+    broken.write_bytes(b"garbage\n")
+    assert newest(tmp_path, "http://local", 7) == broken
+
+
+def test_a_journal_that_cannot_be_read_could_be_any_run_and_counts(tmp_path: Path) -> None:
+    write_journal(tmp_path, RUN, [started(RUN)])
+    folder.journal_path(tmp_path, LATER_RUN).mkdir()
+    assert newest(tmp_path, "http://local", 7) == folder.journal_path(tmp_path, LATER_RUN)
+
+
+# Going on with a journal
+
+
+def a_few_lines() -> list[Event]:
+    """Return the lines of a run that was stopped on its second board."""
+    actions = [action for _, action, _ in plan_game(Goal(3030))]
+    return [*run_events(RUN, actions[:4]), EXAMPLES["run.suspended"]]
+
+
+TAILS: Final[dict[str, bytes]] = {
+    "nothing": b"",
+    "partial JSON": b'{"seq":6,"ts":"2026-11-30T02:41:07.000Z","event":"run.res',
+    "half a character": b'{"seq":6,"reason":"caf\xc3',
+    "NUL bytes": b"\0" * 4096,
+    "NUL bytes and a line end": b"\0" * 100 + b"\n",
+    "one NUL byte": b"\0",
+    "a brace": b"{",
+    "garbage": b"\xff\xfe\n",
+    "an empty line": b"\n",
+    "a number": b"12\n",
+    "deep nesting": b"[" * 100_000,
+    "a line that is too long": b"x" * (9 * 2**20),
+    "a line of an unknown event": b'{"seq":6,"ts":"2026-11-30T02:41:07.000Z","event":"x"}\n',
+}
+
+
+@pytest.mark.parametrize("tail", [pytest.param(tail, id=name) for name, tail in TAILS.items()])
+def test_a_torn_tail_costs_that_line_alone(tail: bytes, tmp_path: Path) -> None:
+    path = write_journal(tmp_path, RUN, a_few_lines())
+    whole = path.read_bytes()
+    path.write_bytes(whole + tail)
+    recovered = recover(path)
+    assert (recovered.size, recovered.cut_bytes) == (len(whole), len(tail))
+    assert recovered.ledger.next_seq == 6
+    assert recovered.ledger.state.turn == 4
+
+
+def test_a_whole_record_without_its_line_end_is_cut_off(tmp_path: Path) -> None:
+    path = write_journal(tmp_path, RUN, a_few_lines()[:-1])
+    whole = path.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    path.write_bytes(whole[:-1])
+    recovered = recover(path)
+    assert (recovered.size, recovered.cut_bytes) == (len(whole) - len(last), len(last) - 1)
+    assert recovered.ledger.state.turn == 3
+
+
+def test_every_byte_at_which_a_file_can_end_costs_at_most_one_line(tmp_path: Path) -> None:
+    path = write_journal(tmp_path, RUN, [*a_few_lines()[:2], EXAMPLES["run.suspended"]])
+    whole = path.read_bytes()
+    ends = [0, *(match.end() for match in re.finditer(b"\n", whole))]
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        recovered = recover(path)
+        assert recovered.size == max(end for end in ends if end <= length)
+        assert recovered.cut_bytes == length - recovered.size
+
+
+def _without(number: int) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[: number - 1], *lines[number:]]
+
+
+def _twice(number: int) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[:number], *lines[number - 1 :]]
+
+
+def _edited(number: int, **changes: object) -> Callable[[list[bytes]], list[bytes]]:
+    def edit(lines: list[bytes]) -> list[bytes]:
+        line = {**json.loads(lines[number - 1]), **changes}
+        return [*lines[: number - 1], json.dumps(line).encode() + b"\n", *lines[number:]]
+
+    return edit
+
+
+def _replaced(number: int, line: bytes) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[: number - 1], line, *lines[number:]]
+
+
+DAMAGES: Final[dict[str, tuple[Callable[[list[bytes]], list[bytes]], int, str]]] = {
+    "a broken line": (_replaced(3, b"}{\n"), 3, "line is"),
+    "a broken first line": (_replaced(1, b"?\n"), 1, "line is"),
+    "an empty line": (_replaced(2, b"\n"), 2, "line is"),
+    "NUL bytes": (_replaced(2, b"\0" * 100 + b"\n"), 2, "line is"),
+    "a text that is no UTF-8": (_replaced(4, b'{"seq":"\xff"}\n'), 4, "line is"),
+    "two lines without the end between them": (
+        lambda lines: [lines[0], lines[1].rstrip(b"\n"), *lines[2:]],
+        2,
+        "line is",
+    ),
+    "a missing line": (_without(3), 3, "seq is 3, expected 2"),
+    "no first line": (_without(1), 1, "seq is 1, expected 0"),
+    "a line twice": (_twice(3), 4, "seq is 2, expected 3"),
+    "a wrong score": (_edited(2, score=216), 2, "score is 216, expected 215"),
+    "a wrong award": (_edited(2, award=0), 2, "award is 0, expected 215"),
+    "true for 1": (_edited(2, turn=True), 2, "turn is True"),
+    "a wrong garland": (_edited(5, garland=[3, 2, 1]), 5, "garland is"),
+    "an illegal action": (_edited(5, action={"type": "retry"}), 5, "action is"),
+    "another legal action": (_edited(5, action={"type": "flip", "count": 1}), 5, "is"),
+    "a leaf too many": (_edited(3, leaves=4), 3, "leaves is 4, expected 3"),
+    "a field too many": (_edited(3, level="info"), 3, "level is 'info'"),
+    "a field too few": (_replaced(6, b'{"seq":5}\n'), 6, "is"),
+    "an unknown event": (_edited(2, event="tick"), 2, "event is 'tick'"),
+    "a time that is none": (_edited(2, ts="noon"), 2, "ts is 'noon'"),
+}
+
+
+@pytest.mark.parametrize(
+    ("damage", "number", "text"), [pytest.param(*row, id=name) for name, row in DAMAGES.items()]
+)
+def test_damage_before_the_last_line_is_told_with_file_and_line_and_left_alone(
+    damage: Callable[[list[bytes]], list[bytes]], number: int, text: str, tmp_path: Path
+) -> None:
+    path = write_journal(
+        tmp_path, RUN, [*a_few_lines(), events.RunResumed(5, 1, "at-least", "1", 0)]
+    )
+    damaged = b"".join(damage(path.read_bytes().splitlines(keepends=True)))
+    path.write_bytes(damaged)
+    with pytest.raises(JournalDamaged) as caught:
+        recover(path)
+    assert caught.value.exit_code == 74
+    assert f"{path} is damaged at line {number}: " in str(caught.value)
+    assert text in str(caught.value)
+    assert "--fresh" in str(caught.value)
+    assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzipped"])
+def test_a_whole_run_recovers_as_over(gzipped: bool, tmp_path: Path) -> None:
+    path = write_journal(tmp_path, RUN, run_events(RUN))
+    if gzipped:
+        plain, path = path, path.with_name(f"{path.name}.gz")
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+    recovered = recover(path)
+    ledger: Ledger = recovered.ledger
+    assert ledger.is_over
+    assert ledger.earned
+    assert recovered.cut_bytes == 0
+    assert (ledger.state.score, ledger.tally.boards, ledger.tally.flips) == (3030, 12, 58)
+    assert ledger.tally.requests == 71
+
+
+def test_a_file_that_is_not_there_is_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(NotAJournal, match="cannot read"):
+        recover(tmp_path / "missing.jsonl")
+
+
+# The lock
+
+
+def test_a_lock_keeps_a_second_one_out_and_is_dropped_at_its_end(tmp_path: Path) -> None:
+    with lock(tmp_path, "http://a", 7):
+        assert is_locked(tmp_path, "http://a", 7)
+        with pytest.raises(TryLater, match="another bot plays seed 7 on http://a"):
+            lock(tmp_path, "http://a", 7)
+    assert not is_locked(tmp_path, "http://a", 7)
+    with lock(tmp_path, "http://a", 7):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("base_url", "seed"),
+    [pytest.param("http://b", 7, id="service"), pytest.param("http://a", 8, id="seed")],
+)
+def test_another_service_or_seed_has_a_lock_of_its_own(
+    base_url: str, seed: int, tmp_path: Path
+) -> None:
+    with lock(tmp_path, "http://a", 7), lock(tmp_path, base_url, seed):
+        assert is_locked(tmp_path, "http://a", 7)
+
+
+def test_asking_for_a_lock_makes_none(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path, "http://a", 7)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_cannot_be_asked_for_is_held_by_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with lock(tmp_path, "http://a", 7):
+        pass
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert not is_locked(tmp_path, "http://a", 7)
+
+
+def test_a_lock_makes_the_folder(tmp_path: Path) -> None:
+    with lock(tmp_path / "a" / "b", "http://a", 7):
+        assert lock_path(tmp_path / "a" / "b", "http://a", 7).exists()
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/runs", "/dev/null"])
+def test_a_folder_that_cannot_be_used_is_an_error_of_the_journal(
+    place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalError, match="cannot write in the runs folder"):
+        lock(tmp_path / place, "http://a", 7)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP],
+    ids=["no such call", "no locks", "not supported"],
+)
+@pytest.mark.filterwarnings("default")
+def test_a_disk_without_locks_is_named_as_such(
+    number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(JournalError, match="has no file locks; choose a folder on a local disk"):
+        lock(tmp_path, "http://a", 7)

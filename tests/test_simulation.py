@@ -1,0 +1,295 @@
+"""Many short runs in which anything may fail at any moment; and faults that they would notice."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from simulation import FAULTS, Violation, World, main, simulate
+
+from bot import player
+from bot.client import client, failures, patience, redirects
+from bot.client.client import Client
+from bot.client.clock import StopRequest
+from bot.client.failures import PATIENCE, Failure, Kind, Patience
+from bot.errors import Diverged, JournalError
+from bot.journal import writer
+from bot.journal.events import ActionTaken, Event
+from bot.journal.writer import Journal, JournalFile
+from bot.player import Record
+from bot.rules import State
+from bot.wire import Layout
+
+CHUNK: Final = 30
+MACHINE: Final = {"death", "power loss", "stop", "short write", "clock set back"}
+CODES: Final = {0, 69, 74, 75, 76, 77, 78, 130, 143, None}
+
+
+def test_short_runs_survive_every_kind_of_fault_and_earn_every_exit_code() -> None:
+    summary = simulate(range(5 * CHUNK))
+    assert summary.injected.keys() >= FAULTS.keys() | MACHINE
+    assert summary.exits.keys() >= CODES
+
+
+@pytest.mark.parametrize("chunk", range(5, 10))
+def test_short_runs_survive_whatever_happens(chunk: int) -> None:
+    simulate(range(chunk * CHUNK, (chunk + 1) * CHUNK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(20))
+def test_ten_thousand_short_runs_survive_whatever_happens(chunk: int) -> None:
+    simulate(range(chunk * 500, (chunk + 1) * 500))
+
+
+def test_a_seed_always_brings_the_same() -> None:
+    told = []
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as folder:
+            world = World(3, Path(folder))
+            world.live()
+        told.append(re.sub(r"seed7-[0-9a-f]{4}|/\S+\.jsonl", "", world.tell()))
+    assert told[0] == told[1]
+    assert len(told[0]) > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [("--seeds 2", "2 seeds, "), ("--seed 1", "run.ended")]
+)
+def test_the_script_says_what_it_has_tried(
+    arguments: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(arguments.split())
+    assert said in capsys.readouterr().out
+
+
+# Faults of the bot, each made on purpose
+
+
+def another_action(patch: pytest.MonkeyPatch) -> None:
+    """Bank after a lost answer."""
+    ask = Client._ask
+    failed: set[Client] = set()
+
+    def broken(self: Client, request: Any) -> object:
+        if self in failed and request.body:
+            request.body = request.body.partition(b',"action"')[0] + b',"action":{"type":"bank"}}'
+        try:
+            return ask(self, request)
+        except Failure:
+            failed.add(self)
+            raise
+
+    patch.setattr(Client, "_ask", broken)
+
+
+def a_lie_that_counts(patch: pytest.MonkeyPatch) -> None:
+    """Take any answer that has a garland for the predicted one."""
+    patch.setattr(Layout, "differences", lambda *_: {})
+
+
+def a_lost_move_that_counts(patch: pytest.MonkeyPatch) -> None:
+    """Take a refusal for an answer."""
+    judge = Client._judge
+
+    def broken(self: Client, answer: object, token: str, predicted: State) -> object:
+        try:
+            return judge(self, answer, token, predicted)
+        except Failure:
+            return client.Step(token, predicted, {}, 1, 0.0)
+
+    patch.setattr(Client, "_judge", broken)
+
+
+def playing_on_without_a_disk(patch: pytest.MonkeyPatch) -> None:
+    """Go on where a line cannot be written."""
+    write = JournalFile.write
+
+    def broken(self: JournalFile, line: bytes) -> None:
+        with suppress(JournalError):
+            write(self, line)
+
+    patch.setattr(JournalFile, "write", broken)
+
+
+def a_sync_that_never_fails(patch: pytest.MonkeyPatch) -> None:
+    """Overlook that the system cannot put a line on the disk."""
+    sync = JournalFile.sync
+
+    def broken(self: JournalFile) -> None:
+        with suppress(JournalError):
+            sync(self)
+
+    patch.setattr(JournalFile, "sync", broken)
+
+
+def no_sync(patch: pytest.MonkeyPatch) -> None:
+    """Leave all to the system."""
+    patch.setattr(Journal, "sync", lambda _: None)
+
+
+def a_torn_line_that_stays(patch: pytest.MonkeyPatch) -> None:
+    """Go on after a torn line."""
+    reopen = writer.reopen
+
+    def broken(path: Path, _: int, next_seq: int, now: Any) -> Journal:
+        return reopen(path, path.stat().st_size, next_seq, now)
+
+    patch.setattr(writer, "reopen", broken)
+
+
+def half_a_line_that_stays(patch: pytest.MonkeyPatch) -> None:
+    """Leave the part of a line that the disk had room for."""
+
+    def broken(self: JournalFile, line: bytes) -> None:
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[vars(writer)["os"].write(self._descriptor, rest) :]
+        except OSError as exc:
+            raise JournalError(os.strerror(exc.errno or errno.EIO)) from exc
+        self._size += len(line)
+
+    patch.setattr(JournalFile, "write", broken)
+
+
+def an_action_written_twice(patch: pytest.MonkeyPatch) -> None:
+    """Write the line of an action twice."""
+    write = Record.write
+
+    def broken(self: Record, event: Event, after: State | None = None) -> None:
+        write(self, event, after)
+        if isinstance(event, ActionTaken):
+            write(self, event, after)
+
+    patch.setattr(Record, "write", broken)
+
+
+def a_retry_that_is_not_written(patch: pytest.MonkeyPatch) -> None:
+    """Try again in silence."""
+    patch.setattr(Record, "failed", lambda *_: None)
+
+
+def a_run_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Begin anew each time."""
+    patch.setattr(player, "newest", lambda *_: None)
+
+
+def no_ear_for_retry_after(patch: pytest.MonkeyPatch) -> None:
+    """Come back as soon as ever."""
+    patch.setattr(failures, "parse_retry_after", lambda *_: None)
+
+
+def no_patience(patch: pytest.MonkeyPatch) -> None:
+    """Hammer at the service."""
+    patch.setitem(PATIENCE, Kind.TRANSIENT, Patience(first_wait_s=0))
+
+
+def endless_waits(patch: pytest.MonkeyPatch) -> None:
+    """Let waits grow."""
+    patch.setattr(patience, "LONGEST_WAIT_S", 1e6)
+
+
+def endless_patience(patch: pytest.MonkeyPatch) -> None:
+    """Never give up."""
+    persist: Callable[..., object] = patience.persist
+    patch.setattr(
+        patience,
+        "persist",
+        lambda *args, **options: persist(*args, **options | {"give_up_at": math.inf}),
+    )
+
+
+def a_refused_token_that_is_sent_again(patch: pytest.MonkeyPatch) -> None:
+    """Ask once too often."""
+    patch.setitem(PATIENCE, Kind.TOKEN, Patience(tries=3))
+
+
+def a_refused_token_that_is_asked_for_once(patch: pytest.MonkeyPatch) -> None:
+    """Abandon a run for one bad answer."""
+    patch.setitem(PATIENCE, Kind.TOKEN, Patience(tries=1))
+
+
+def a_redirect_that_is_not_followed(patch: pytest.MonkeyPatch) -> None:
+    """Ask at the old address again."""
+    redirected = redirects.redirected
+
+    def broken(transport: Any, request: Any, response: Any) -> str:
+        redirected(transport, request, response)
+        return str(request.url)
+
+    patch.setattr(client, "redirected", broken)
+
+
+def deaf_ears(patch: pytest.MonkeyPatch) -> None:
+    """Play on after a signal."""
+    patch.setattr(StopRequest, "check", lambda _: None)
+
+
+def no_pace(patch: pytest.MonkeyPatch) -> None:
+    """Send as fast as answers come."""
+    patch.setattr(Client, "_pace", lambda _: None)
+
+
+def no_budget(patch: pytest.MonkeyPatch) -> None:
+    """Play on when the budget is used up."""
+    patch.setattr(Client, "_check_budget", lambda _: None)
+
+
+def another_exit_code(patch: pytest.MonkeyPatch) -> None:
+    """Report a contradiction as an outage."""
+    patch.setattr(Diverged, "exit_code", 69)
+
+
+def an_unheard_of_status(patch: pytest.MonkeyPatch) -> None:
+    """Trust that every status has a name."""
+    patch.setattr(failures, "describe_status", lambda status, _: HTTPStatus(status).phrase)
+
+
+NOTICED: Final = [
+    (another_action, "a request was not sent again"),
+    (a_lie_that_counts, "sent too early|not sent again|not one of"),
+    (a_lost_move_that_counts, "sent too early|not sent again|not one of"),
+    (playing_on_without_a_disk, "after a write had failed"),
+    (a_sync_that_never_fails, r"after a write had failed|not one of \{74\}"),
+    (no_sync, "an award was not synced"),
+    (a_torn_line_that_stays, "damaged"),
+    (half_a_line_that_stays, "a torn line was left"),
+    (an_action_written_twice, "damaged"),
+    (a_retry_that_is_not_written, "are in the journal|attempts is"),
+    (a_run_that_is_forgotten, "an unfinished run was forgotten"),
+    (no_ear_for_retry_after, "a request was sent too early"),
+    (no_patience, "a request was sent too early"),
+    (endless_waits, "a wait of"),
+    (endless_patience, "it was not given up"),
+    (a_refused_token_that_is_sent_again, "TOKEN came 2 times|exit code"),
+    (a_refused_token_that_is_asked_for_once, "exit code 77"),
+    (a_redirect_that_is_not_followed, "sent elsewhere"),
+    (deaf_ears, "though a stop was asked for"),
+    (no_pace, "requests came too fast"),
+    (no_budget, "than allowed"),
+    (another_exit_code, "exit.code.*69"),
+    (an_unheard_of_status, "escaped"),
+]
+"""Each fault, and what is said of it: one of several things, by what it meets first."""
+
+
+@pytest.mark.parametrize(("fault", "said"), NOTICED, ids=[fault.__name__ for fault, _ in NOTICED])
+def test_a_fault_of_the_bot_is_noticed(
+    fault: Callable[[pytest.MonkeyPatch], None], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    with pytest.raises(Violation) as caught:
+        simulate(range(500))
+    what, how, *_ = str(caught.value).splitlines()
+    assert re.search(said, what)
+    assert re.fullmatch(r"python tests/simulation\.py --seed \d+", how)

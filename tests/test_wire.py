@@ -1,0 +1,498 @@
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from bot import rules, wire
+from bot.errors import BrokenAnswer, Contradiction
+from bot.service import Service
+from bot.wire import Layout, WireSettings
+
+SERVICE: Final = Service(b"a key of the tests")
+INIT: Final[dict[str, Any]] = json.loads(
+    SERVICE.answer("GET", "/api/games/sunpleat/init?seed=7", b"").body
+)
+PREDICTED: Final = rules.apply(rules.fresh(), rules.FLIPS[1])
+LAYOUT: Final = wire.discover(INIT, WireSettings())
+AFTER: Final[dict[str, Any]] = {
+    "ok": True,
+    "stateToken": "the next",
+    "state": wire.public_fields(PREDICTED),
+    "legalActions": wire.legal_actions(PREDICTED),
+    "score": 215,
+    "gameOver": False,
+}
+"""The answer to `flip 2`, the first move."""
+
+NAMES: Final = sorted(
+    {spelling for spellings in wire.SPELLINGS.values() for spelling in spellings}
+    | {"state", "observation", "spec", "ok", "reason", "", ".", "a.b", "\\", "0", "\ud800", "ключ"}
+)
+SCALARS: Final = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-6, 6),
+    st.integers(),
+    st.floats(),
+    st.sampled_from(["", "playing", "banked", "-2 -1 3", "token", "\ud800", "\x1b[2J"]),
+    st.just((-2, -1, 3)).map(list),
+    st.just((1, 2, 3)).map(list),
+    st.just((("type", "flip"), ("count", 2))).map(dict),
+)
+JSON: Final = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NAMES), inner, max_size=6)
+    ),
+    max_leaves=25,
+)
+BIG: Final = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+
+
+def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """List where each value of a JSON value stands."""
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    return [path, *(place for key, inner in items for place in places(inner, (*path, key)))]
+
+
+@st.composite
+def mutants(draw: st.DrawFn, answer: dict[str, Any]) -> object:
+    """Draw an answer with a few of its values replaced, renamed or removed."""
+    changed: Any = copy.deepcopy(answer)
+    for _ in range(draw(st.integers(1, 3))):
+        *above, key = draw(st.sampled_from(places(changed)[1:] or [("ok",)]))
+        holder = changed
+        for step in above:
+            holder = holder[step]
+        if draw(st.booleans()):
+            holder[key] = draw(JSON)
+        else:
+            holder.pop(key)
+        if not changed:
+            break
+    return changed
+
+
+# JSON
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b'{"a": 1}', {"a": 1}),
+        (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
+        (b" [1, 2.5, 1e999] \r\n", [1, 2.5, float("inf")]),
+        ('"гирлянда ☀"'.encode(), "гирлянда ☀"),
+        (rb'"\ud800"', "\ud800"),
+        (b'{"a": 1, "a": 2}', {"a": 2}),
+        (b"null", None),
+        (b"[" * 100 + b"]" * 100, ...),
+    ],
+    ids=[
+        "object",
+        "byte order mark",
+        "spaces",
+        "UTF-8",
+        "lone surrogate",
+        "twice",
+        "null",
+        "100 deep",
+    ],
+)
+def test_json_in_utf_8_is_read(body: bytes, value: object) -> None:
+    read = wire.parse_json(body)
+    assert value in (..., read)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" ",
+        b"<!doctype html>",
+        b'{"a": ',
+        b'{"a": 1} and more',
+        b"{'a': 1}",
+        b'{"a": NaN}',
+        b'{"a": -Infinity}',
+        b'"\xff"',
+        '{"a": "ü"}'.encode("latin-1"),
+        '{"a": 1}'.encode("utf-16"),
+        b'"a\nb"',
+        b"1" * 5000,
+        b"[" * 101 + b"]" * 101,
+        b'{"a":' * 400 + b"1" + b"}" * 400,
+        b"[" * 100_000,
+        b"\0" * 100,
+    ],
+    ids=[
+        "nothing",
+        "a space",
+        "HTML",
+        "cut",
+        "followed",
+        "quotes",
+        "NaN",
+        "Infinity",
+        "no UTF-8",
+        "latin-1",
+        "UTF-16",
+        "control",
+        "too many digits",
+        "101 deep",
+        "400 deep",
+        "100,000 deep",
+        "NUL",
+    ],
+)
+def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
+    with pytest.raises(BrokenAnswer, match=r"^the answer is (no JSON|JSON nested too deeply)"):
+        wire.parse_json(body)
+
+
+@given(
+    st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace"))
+)
+@example(b"\xef\xbb\xbf")
+def test_bytes_of_any_kind_are_read_or_broken(body: bytes) -> None:
+    try:
+        wire.parse_json(body)
+    except BrokenAnswer:
+        return
+
+
+@BIG
+@given(JSON)
+def test_json_that_is_read_is_what_was_written(value: object) -> None:
+    text = json.dumps(value)
+    if "NaN" in text or "Infinity" in text:
+        with pytest.raises(BrokenAnswer):
+            wire.parse_json(text.encode())
+    else:
+        assert wire.parse_json(text.encode()) == value
+
+
+# Paths
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("garland", ("garland",)),
+        ("state.sunRow", ("state", "sunRow")),
+        (r"state.sun\.row", ("state", "sun.row")),
+        (r"sun\\.row", ("sun\\", "row")),
+        (r"sun\\\.row", ("sun\\.row",)),
+        ("rows.0.hung", ("rows", "0", "hung")),
+        ("a b.☀", ("a b", "☀")),
+        ("a\nb.\0", ("a\nb", "\0")),
+    ],
+    ids=repr,
+)
+def test_a_path_is_read_and_written_alike(text: str, path: tuple[str, ...]) -> None:
+    assert wire.parse_path(text) == path
+    assert wire.format_path(path) == text
+
+
+@pytest.mark.parametrize("text", ["", ".", "a..b", ".a", "a.", "a\\", None, 7, ["a"]], ids=repr)
+def test_what_is_no_path_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match=r"a path is .* such as state\.garland"):
+        wire.parse_path(text)
+
+
+@given(st.lists(st.text(st.sampled_from(".\\a\0\n"), min_size=1) | st.text(min_size=1), min_size=1))
+def test_a_path_of_any_keys_is_written_and_read_back(keys: list[str]) -> None:
+    assert wire.parse_path(wire.format_path(tuple(keys))) == tuple(keys)
+
+
+@given(st.text())
+def test_a_path_that_is_read_is_written_and_read_back_alike(text: str) -> None:
+    try:
+        path = wire.parse_path(text)
+    except ValueError:
+        return
+    assert wire.parse_path(wire.format_path(path)) == path
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        (1, 1),
+        (1.0, 1),
+        (-0.0, 0),
+        (1e15, 10**15),
+        ("playing", "playing"),
+        (None, None),
+        (False, False),
+        ([-2.0, -1, 3.0], [-2, -1, 3]),
+        ([], []),
+        ([{"type": "flip", "count": 1.0}], [{"count": 1, "type": "flip"}]),
+    ],
+    ids=repr,
+)
+def test_a_value_is_the_expected_one(observed: object, expected: object) -> None:
+    assert wire.is_same(observed, expected)
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        (True, 1),
+        (False, 0),
+        (None, 0),
+        ("1", 1),
+        (1.5, 1),
+        (float("inf"), 1),
+        (float("nan"), 1),
+        (0, False),
+        (1, True),
+        (1.0, True),
+        (None, False),
+        ("", None),
+        (0, None),
+        (False, None),
+        ([True, 2], [1, 2]),
+        ([1], [1, 2]),
+        ([1, 2, 3], [1, 2]),
+        ([[1], 2], [1, 2]),
+        ("12", [1, 2]),
+        ({}, []),
+        ([], {}),
+        ({"count": True}, {"count": 1}),
+        ({"a": 1, "b": 2}, {"a": 1}),
+        ({}, {"a": 1}),
+    ],
+    ids=repr,
+)
+def test_a_value_of_another_type_or_worth_is_not_the_expected_one(
+    observed: object, expected: object
+) -> None:
+    assert not wire.is_same(observed, expected)
+
+
+def test_a_value_that_is_missing_is_not_null() -> None:
+    assert not wire.is_same(wire.MISSING, None)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "is_about_token"),
+    [
+        ({"ok": False, "reason": "not now", "legalActions": []}, "not now", False),
+        ({"ok": False, "reason": "token too old", "legalActions": []}, "token too old", False),
+        ({"ok": False, "reason": "token too old", "legal_actions": []}, "token too old", False),
+        ({"ok": False, "reason": "token too old"}, "token too old", True),
+        ({"ok": False, "error": "Bad Signature"}, "Bad Signature", True),
+        ({"ok": False, "reason": "session expired"}, "session expired", True),
+        ({"ok": False, "reason": "busy"}, "busy", False),
+        ({"ok": False}, "null", False),
+        ({"ok": False, "reason": {"code": 7}}, '{"code": 7}', False),
+        ({"ok": False, "reason": ["token"]}, '["token"]', True),
+    ],
+)
+def test_an_answer_that_is_not_ok_is_a_refusal(
+    answer: object, reason: str, is_about_token: bool
+) -> None:
+    assert wire.refusal(answer) == (reason, is_about_token)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [INIT, AFTER, {}, {"ok": True}, {"ok": None}, {"ok": 0}, {"ok": "false"}, None, [], "no", 7],
+    ids=["init", "after", "{}", "true", "null", "0", "false", "none", "list", "text", "number"],
+)
+def test_every_other_answer_is_no_refusal(answer: object) -> None:
+    assert wire.refusal(answer) is None
+
+
+# Discovery
+
+
+def test_all_that_the_local_service_sends_is_found_and_compared() -> None:
+    places = LAYOUT.to_json()
+    assert places.pop("token") == "stateToken"
+    assert places.pop("garland") == "state.garland"
+    assert places.pop("passed_over") == {}
+    assert places.pop("score") == ["score", "state.score"]
+    assert places.pop("gameOver") == "gameOver"
+    assert places.pop("legalActions") == "legalActions"
+    assert places == {name: f"state.{name}" for name in places}
+    assert places.keys() == wire.public_fields(rules.fresh()).keys() - {"garland", "score"}
+
+
+def test_a_layout_is_written_and_read_back_alike() -> None:
+    written = json.loads(json.dumps(LAYOUT.to_json()))
+    assert set(wire.layout_from_json(written).compared) == set(LAYOUT.compared)
+    assert wire.layout_from_json(written).to_json() == LAYOUT.to_json()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"token": "a", "garland": "b"},
+        {"token": "a", "passed_over": {}},
+        {"garland": "b", "passed_over": {}},
+        {"token": [], "garland": "b", "passed_over": {}},
+        {"token": "a", "garland": [], "passed_over": {}},
+        {"token": "a", "garland": 7, "passed_over": {}},
+        {"token": "a", "garland": "b..c", "passed_over": {}},
+        {"token": "a", "garland": "b", "passed_over": []},
+        {"token": "a", "garland": "b", "passed_over": {}, "score": None},
+    ],
+    ids=json.dumps,
+)
+def test_what_is_no_layout_is_refused(value: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"a path is|where the token"):
+        wire.layout_from_json(value)
+
+
+@pytest.mark.parametrize("answer", [None, [], [INIT], "x", 7, True, 1.5], ids=repr)
+def test_an_answer_that_is_no_object_is_broken(answer: object) -> None:
+    with pytest.raises(BrokenAnswer, match="not an object"):
+        wire.discover(answer, WireSettings())
+    with pytest.raises(BrokenAnswer, match="not an object"):
+        LAYOUT.read(answer, PREDICTED)
+
+
+def test_the_likeliest_garland_comes_first() -> None:
+    names = ["start", "arrangement", "pennants", "garland", "signed_pennants"]
+    answer = {"stateToken": "x", **{name: [-2, -1, 3] for name in names}}
+    assert wire.discover(answer, WireSettings()).garlands == (
+        ("garland",),
+        ("pennants",),
+        ("signed_pennants",),
+        ("arrangement",),
+        ("start",),
+    )
+
+
+def test_what_stands_under_an_empty_key_is_not_found() -> None:
+    with pytest.raises(Contradiction, match=r"wire\.garland"):
+        wire.discover({"stateToken": "x", "": INIT["state"]}, WireSettings())
+    layout = wire.discover({**INIT, "": INIT["state"]}, WireSettings())
+    assert layout == LAYOUT
+
+
+def test_the_spec_is_found_wherever_it_is() -> None:
+    assert wire.find_spec(INIT) == INIT["spec"]
+    assert wire.find_spec({"data": {"SPEC": [1]}}) == [1]
+    assert wire.find_spec(AFTER) is None
+    assert wire.find_spec([INIT]) is None
+
+
+# Reading
+
+
+def test_the_predicted_answer_has_no_differences() -> None:
+    reading = LAYOUT.read(AFTER, PREDICTED)
+    assert reading.token == "the next"
+    assert reading.differences == {}
+    assert reading.layout == LAYOUT
+
+
+@pytest.mark.parametrize("name", ["score", "gameOver", "legalActions"])
+def test_a_field_that_went_missing_differs(name: str) -> None:
+    answer = {key: value for key, value in AFTER.items() if key != name}
+    (difference,) = LAYOUT.read(answer, PREDICTED).differences.values()
+    assert difference["observed"] == "(missing)"
+
+
+def test_a_field_that_is_new_is_not_compared() -> None:
+    assert LAYOUT.read({**AFTER, "turn": 99, "mood": None}, PREDICTED).differences == {}
+
+
+def test_legal_actions_are_compared_in_any_order() -> None:
+    answer = {**AFTER, "legalActions": AFTER["legalActions"][::-1]}
+    assert LAYOUT.read(answer, PREDICTED).differences == {}
+
+
+def test_the_word_of_the_service_is_taken_before_the_prediction() -> None:
+    state = {**AFTER["state"], "garland": [1.0, -2, 3], "phase": "playing", "score": 100}
+    claimed = LAYOUT.observed({**AFTER, "state": state, "score": 100.0}, PREDICTED)
+    assert claimed.garland == (1, -2, 3)
+    assert (claimed.phase, claimed.score, claimed.turn) == ("playing", 100, 1)
+
+
+def test_a_game_that_the_service_calls_over_is_over() -> None:
+    claimed = LAYOUT.observed({**AFTER, "gameOver": True}, PREDICTED)
+    assert (claimed.phase, claimed.end_reason) == (rules.ENDED, rules.OUT_OF_LIVES)
+
+
+# Answers of any shape
+
+
+def discover(answer: object, settings: WireSettings) -> Layout | None:
+    try:
+        return wire.discover(answer, settings)
+    except (BrokenAnswer, Contradiction):
+        return None
+
+
+@BIG
+@given(answer=JSON | mutants(INIT), path=st.sampled_from(NAMES).filter(bool))
+def test_a_first_answer_of_any_shape_is_understood_broken_or_contradicts(
+    answer: object, path: str
+) -> None:
+    discover(answer, WireSettings({"garland": ("state", path)}))
+    discover(answer, WireSettings({path: (path,)} if path in wire.LOCATABLE else {}))
+    layout = discover(answer, WireSettings(ignore=frozenset({path})))
+    if layout is not None:
+        assert wire.layout_from_json(layout.to_json()).to_json() == layout.to_json()
+        assert layout.differences(answer, rules.fresh()) == {}
+
+
+@BIG
+@given(answer=JSON | mutants(AFTER), shape=mutants(INIT))
+def test_a_later_answer_of_any_shape_is_read_or_broken(answer: object, shape: object) -> None:
+    for layout in (LAYOUT, discover(shape, WireSettings()) or LAYOUT):
+        try:
+            reading = layout.read(answer, PREDICTED)
+        except BrokenAnswer:
+            continue
+        assert reading.token
+        assert all(
+            pair.keys() == {"predicted", "observed"} for pair in reading.differences.values()
+        )
+        try:
+            claimed = reading.layout.observed(answer, PREDICTED)
+        except Contradiction:
+            continue
+        assert claimed.phase in rules.PHASES
+        assert rules.legal_actions(claimed) or claimed.phase == rules.ENDED
+
+
+@BIG
+@given(mutants(AFTER))
+def test_an_answer_differs_where_its_values_do(answer: object) -> None:
+    try:
+        differences = LAYOUT.read(answer, PREDICTED).differences
+    except BrokenAnswer:
+        return
+    assert isinstance(answer, dict)
+    for name in ("score", "gameOver"):
+        is_right = wire.is_same(answer.get(name, wire.MISSING), AFTER[name])
+        assert is_right or name in differences
+    if all(wire.is_same(answer.get(name), AFTER[name]) for name in ("state", "legalActions")):
+        assert differences.keys() <= {"score", "gameOver"}
+
+
+@given(JSON)
+def test_a_refusal_of_any_shape_has_a_reason(value: object) -> None:
+    refusal = wire.refusal({"ok": False, "reason": value})
+    assert refusal is not None
+    assert isinstance(refusal.reason, str)
