@@ -155,6 +155,10 @@ class Display:
     def ended(self, ledger: Ledger, path: Path) -> None:
         """The sitting is over."""
 
+    def error(self, text: str) -> None:
+        """Say why the sitting did not end as asked; even a quiet display does."""
+        say(one_line(f"sunpleat-bot: {text}"))
+
     def close(self) -> None:
         """Nothing more is shown."""
 
@@ -190,6 +194,10 @@ class Several(Display):
         """Tell it."""
         for display in self._displays:
             display.ended(ledger, path)
+
+    def error(self, text: str) -> None:
+        """Tell the first, since it is said once."""
+        self._displays[0].error(text)
 
     def close(self) -> None:
         """Tell it."""
@@ -270,11 +278,15 @@ class Lines(Display):
             seconds=ledger.seconds,
             requests=ledger.tally.requests,
             retries=ledger.tally.retries,
-            causes=dict(figures.causes.most_common(5)) or None,
+            causes=dict(figures.causes.most_common(5)),
             median_ms=round(figures.percentile_ms(0.5), 1),
             p99_ms=round(figures.percentile_ms(0.99), 1),
             journal=str(path),
         )
+
+    def error(self, text: str) -> None:
+        """Say it."""
+        self._log.error(text)
 
 
 class _Stderr:

@@ -67,7 +67,7 @@ def is_met(state: State, goal: Goal) -> bool:
 
 def is_reachable(bank_at: int) -> bool:
     """Tell whether some play from a fresh run ends on exactly `bank_at` points."""
-    return bank_at == 0 or _boards_to_gain(bank_at, first_board=1) is not None
+    return _requests_to_gain(bank_at, first_board=1) is not None
 
 
 def nearest_reachable(bank_at: int) -> tuple[int, int]:
@@ -167,47 +167,46 @@ def _finishes(state: State) -> list[_Finish]:
     return finishes
 
 
-class _Landing(NamedTuple):
-    """The fewest boards that gain an exact number of points."""
-
-    boards: int
-    wasted_flips: int
-
-
 def _requests_to_gain(points: int, first_board: int) -> int | None:
     """Return the fewest requests that gain exactly `points` on boards from `first_board` on.
 
-    Each board takes a `next`, its par, and its wasted flips. None: it cannot be done.
+    Each board takes a `next`, its par, and its wasted flips. None: it cannot be done. Boards
+    that are far off are counted by whole cycles of the templates that repeat.
     """
-    if points == 0:
-        return 0
-    landing = _boards_to_gain(points, first_board)
-    if landing is None:
-        return None
-    pars = sum(
-        rules.template(rules.template_index(board)).par
-        for board in range(first_board, first_board + landing.boards)
-    )
-    return landing.boards + pars + landing.wasted_flips
-
-
-def _boards_to_gain(points: int, first_board: int) -> _Landing | None:
-    """Find the fewest boards from `first_board` on that can gain exactly `points`."""
+    cycle = _cycle()
+    cycles = max(0, points - FAR) // cycle.points
+    requests = cycles * cycle.requests
     best = least = 0
     sums = 1  # bit w is set where the boards so far can waste w flips in all
-    boards = 0
-    while True:
-        boards += 1
-        index = rules.template_index(first_board + boards - 1)
+    board = first_board
+    while least <= points - cycles * cycle.points:
+        wasted, odd = divmod(best + cycles * cycle.points - points, WASTE_PRICE)
+        if wasted >= 0 and not odd and sums >> wasted & 1:
+            return requests + wasted
+        index = rules.template_index(board)
         wastes = _wastes(index)
+        requests += 1 + rules.template(index).par
         best += _best_award(index)
         least += _best_award(index) - WASTE_PRICE * max(wastes)
-        if least > points:
-            return None
         sums = _sum_sets(sums, wastes)
-        wasted, odd = divmod(best - points, WASTE_PRICE)
-        if best >= points and not odd and sums >> wasted & 1:
-            return _Landing(boards, wasted)
+        board += 1
+    return None
+
+
+class _Cycle(NamedTuple):
+    """The templates that repeat, played as best can be."""
+
+    points: int
+    requests: int
+
+
+@cache
+def _cycle() -> _Cycle:
+    indices = {rules.template_index(rules.INTRODUCTION + 1 + board) for board in range(8)}
+    return _Cycle(
+        points=sum(map(_best_award, indices)),
+        requests=sum(1 + rules.template(index).par for index in indices),
+    )
 
 
 def _sum_sets(sums: int, wastes: tuple[int, ...]) -> int:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 OPTIONS: Final = (
     "--headless",
@@ -30,6 +31,9 @@ OPTIONS: Final = (
 @contextmanager
 def chromium(profile: Path) -> Iterator[Chrome]:
     """Run Chromium with a fresh profile; a machine without it fails the test."""
+    from selenium.webdriver import Chrome, ChromeOptions
+    from selenium.webdriver.chrome.service import Service
+
     programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
     if None in programs:
         pytest.fail("Chromium is missing: apt-get install chromium chromium-driver")

@@ -41,6 +41,7 @@ from standins import (
 from bot.cli import monitoring, process
 from bot.cli.monitoring import METRICS_EVERY_S, Notifier
 from bot.client.clock import Clock, StopRequest
+from bot.journal.lock import lock
 
 INIT: Final = "/api/games/sunpleat/init?seed=7"
 OK: Final = reply(200, b"OK", ("Content-Type", "text/plain"))
@@ -206,7 +207,6 @@ CALLS: Final[dict[str, tuple[int, Plan, dict[str, object]]]] = {
     "not the game": (76, always_after(0, reply(200, {"stateToken": "x"})), {}),
     "token refused": (77, always_after(1, reply(401, {"reason": "expired"})), {}),
     "redirected": (78, always_after(0, reply(307, b"", ("Location", "http://o.test"))), {}),
-    "no place to write": (74, always_after(0, BUSY), {"runs_dir": "/proc/none"}),
     "SIGINT": (130, stop_by(signal.SIGINT), {"bank_at": 3030}),
     "SIGTERM": (143, stop_by(signal.SIGTERM), {"bank_at": 3030}),
 }
@@ -223,7 +223,7 @@ def test_every_call_is_pinged_before_its_first_and_after_its_last_request(
     assert said.code == code
     assert (first, last) == ("/ping/start", f"/ping{ENDINGS[code]}")
     assert not [target for target in game if target.startswith("/ping")]
-    assert code == 74 or game[0] == INIT
+    assert game[0] == INIT
     assert "notify" not in said.err
 
 
@@ -243,7 +243,21 @@ def test_a_fault_of_the_bot_is_pinged_as_one(call: Call, monkeypatch: pytest.Mon
     service = Service(always_after(99, OK))
     with service.server:
         assert call(*service.flags()).code == 70
-    assert targets(service.server) == ["/ping/start", "/ping/70"]
+    assert targets(service.server) == ["/ping/70"]
+
+
+def test_a_call_without_a_place_to_write_is_pinged_as_a_failure_alone(call: Call) -> None:
+    service = Service(always_after(99, OK))
+    with service.server:
+        assert call(*service.flags(runs_dir="/proc/none")).code == 74
+    assert targets(service.server) == ["/ping/74"]
+
+
+def test_a_call_that_finds_another_bot_at_its_run_pings_nothing(call: Call, tmp_path: Path) -> None:
+    service = Service(always_after(99, OK))
+    with service.server, lock(tmp_path, service.server.url, 7):
+        assert call(*service.flags(runs_dir=tmp_path)).code == 75
+    assert targets(service.server) == []
 
 
 TOO_LATE: Final = "no answer within 0.1 s"

@@ -36,19 +36,24 @@ class Notifier:
     """Pings a URL in the way that healthchecks.io documents ("Pinging API").
 
     `/start` when a call begins, the URL itself when it ends well, the exit code below it when
-    it does not. A call that a budget ended (75) did what it was asked for, and ended well.
+    it does not. A call that a budget ended (75) did what it was asked for, and ended well; one
+    that found another bot at the run (75, too) never began and says nothing.
     """
 
     def __init__(self, url: str) -> None:
         """Ping `url`; an empty one is never pinged."""
         self._url = url
+        self._has_begun = False
 
     def start(self) -> None:
         """Say that a call begins."""
+        self._has_begun = True
         self._ping("/start", PING_S)
 
     def end(self, exit_code: int) -> None:
         """Say how a call ended."""
+        if exit_code == TryLater.exit_code and not self._has_begun:
+            return
         is_well = exit_code in (0, TryLater.exit_code)
         seconds = HASTY_PING_S if exit_code > 128 else PING_S
         self._ping("" if is_well else f"/{exit_code}", seconds)

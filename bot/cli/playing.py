@@ -28,7 +28,7 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
     """Play one sitting, show it, and notify of it; return the exit code that it earned.
 
     Raises:
-        BotError: no run could be begun or gone on with.
+        ConfigError: the settings cannot be used.
     """
     check_goal(settings.goal)
     display = console.choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
@@ -36,19 +36,27 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
         metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed)
         display = console.Several(display, metrics)
     notifier = Notifier(settings.notify_url)
-    notifier.start()
     exit_code = BotError.exit_code
     try:
-        exit_code = _play(settings, display, is_fresh=is_fresh, as_json=as_json)
+        outcome = _play(settings, display, notifier, is_fresh=is_fresh)
+        exit_code = outcome.exit_code
+        if as_json:
+            console.answer(json.dumps(describe(outcome)))
+        if outcome.error is not None:
+            display.error(str(outcome.error))
+        elif exit_code:
+            display.error(f"the run ended {outcome.ledger.state.end_reason}, not as asked")
     except BotError as exc:
         exit_code = exc.exit_code
-        raise
+        display.error(str(exc))
     finally:
         notifier.end(exit_code)
     return exit_code
 
 
-def _play(settings: Settings, display: console.Display, *, is_fresh: bool, as_json: bool) -> int:
+def _play(
+    settings: Settings, display: console.Display, notifier: Notifier, *, is_fresh: bool
+) -> Outcome:
     stop = StopRequest()
     order = Order(
         base_url=settings.base_url,
@@ -59,24 +67,18 @@ def _play(settings: Settings, display: console.Display, *, is_fresh: bool, as_js
     )
     clock = Clock(stop)
     transport = open_transport(settings, stop)
+
+    def begin(listener: Listener) -> Client:
+        notifier.start()  # the run is ours now; a second bot never comes as far as this
+        return new_client(settings, transport, clock, listener)
+
     with heed_signals(stop):
         try:
-            outcome = player.play(
-                order,
-                lambda listener: new_client(settings, transport, clock, listener),
-                clock,
-                display,
-            )
+            outcome = player.play(order, begin, clock, display)
             display.ended(outcome.ledger, outcome.path)
         finally:
             display.close()
-    if as_json:
-        console.answer(json.dumps(describe(outcome)))
-    if outcome.error is not None:
-        console.say(console.one_line(f"sunpleat-bot: {outcome.error}"))
-    elif outcome.exit_code:
-        console.say(f"sunpleat-bot: the run ended {outcome.ledger.state.end_reason}, not as asked")
-    return outcome.exit_code
+    return outcome
 
 
 def describe(outcome: Outcome) -> dict[str, object]:
