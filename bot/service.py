@@ -24,7 +24,6 @@ from urllib.parse import parse_qs, quote
 import requests
 from itsdangerous import BadSignature, Signer
 from requests.adapters import BaseAdapter
-from requests.structures import CaseInsensitiveDict
 
 from bot import rules, wire
 from bot.client.redirects import ACTION_PATH, INIT_PATH
@@ -191,7 +190,7 @@ class LocalAdapter(BaseAdapter):
         response.status_code = answer.status
         response.url = request.url or ""
         response.request = request
-        response.headers = CaseInsensitiveDict({"Content-Type": "application/json"})
+        response.headers["Content-Type"] = "application/json"
         response.raw = _Body(answer.body)
         return response
 

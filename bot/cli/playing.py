@@ -16,7 +16,7 @@ from bot.cli.monitoring import Metrics, Notifier
 from bot.cli.settings import Settings, check_goal
 from bot.client.client import Client, Listener
 from bot.client.clock import Clock, StopRequest
-from bot.client.environment import Surroundings, settle
+from bot.client.environment import Surroundings, settle, without_password
 from bot.client.transport import Deadline, Transport, new_session, new_transport
 from bot.errors import BotError
 from bot.player import Order, Outcome
@@ -113,8 +113,9 @@ def open_transport(settings: Settings, stop: StopRequest) -> Transport:
     surroundings = settle(
         os.environ, settings.base_url, use_proxies=settings.use_environment_proxies
     )
-    for scheme, proxy in surroundings.proxies.items():
-        console.say(f"using the proxy {proxy} for {scheme}")
+    if not settings.is_quiet:
+        for scheme, proxy in surroundings.proxies.items():
+            console.say(f"using the proxy {without_password(proxy)} for {scheme}")
     return new_transport(stop, surroundings)
 
 

@@ -85,4 +85,11 @@ def _check_proxy(proxy: str, environ: Mapping[str, str]) -> None:
     except LocationParseError:
         parsed = parse_url("")
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ConfigError(f"{variable} names {proxy!r}, no address of an HTTP proxy")
+        shown = without_password(proxy)
+        raise ConfigError(f"{variable} names {shown!r}, no address of an HTTP proxy")
+
+
+def without_password(proxy: str) -> str:
+    """Return the address of a proxy without the user and password in it."""
+    scheme, separator, rest = proxy.rpartition("://")
+    return scheme + separator + rest.rpartition("@")[2]

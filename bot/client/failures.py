@@ -91,8 +91,10 @@ class Failure(Exception):
         """Seconds that the service asks to wait, None where it does not or makes no sense."""
         self.reading = reading
         """Of an answer that differs."""
-        self.next_try = ""
-        """When the next attempt would have been, where there was no time left for it."""
+        self.is_late = False
+        """Whether there was no time left for another attempt."""
+        self.asked_until = ""
+        """The moment that the service asked to wait for, where that was too late."""
         self.error = error
         """What to end with, where the kind does not say it."""
 
@@ -101,10 +103,10 @@ class Failure(Exception):
         if self.error is not None:
             return self.error
         times = "once" if tries == 1 else f"{tries} times"
-        if self.next_try:
-            asked = f"the service asks to wait until {self.next_try} before {what}"
+        if self.is_late:
+            asked = f"the service asks to wait until {self.asked_until} before {what}"
             gave_up = f"gave up on {what}, sent {times}"
-            return ServiceUnavailable(f"{asked if self.retry_after_s else gave_up}: {self.cause}")
+            return ServiceUnavailable(f"{asked if self.asked_until else gave_up}: {self.cause}")
         if self.kind is Kind.DIFFERS and self.reading is not None:
             differences = "; ".join(
                 f"{name} is {pair['observed']!r:.80}, predicted {pair['predicted']!r:.80}"

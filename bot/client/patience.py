@@ -41,8 +41,8 @@ def persist(
     service asks for; they are slept by `sleep`. `give_up_at` is on the clock's monotonic time.
 
     Raises:
-        Failure: the failure that was one too many of its kind, or with a `next_try` the one
-            after which the next attempt would come too late.
+        Failure: the failure that was one too many of its kind, or where it `is_late` the
+            one after which there was no time for another.
     """
     pending = [first]
     seen: Counter[Kind] = Counter()
@@ -62,8 +62,9 @@ def persist(
         if not is_late and seen[failure.kind] < PATIENCE[failure.kind].tries:
             return False
         report(state.attempt_number, failure, 0.0)
-        if seen[failure.kind] < PATIENCE[failure.kind].tries:
-            failure.next_try = _describe_moment(clock.now(), state.upcoming_sleep)
+        failure.is_late = seen[failure.kind] < PATIENCE[failure.kind].tries
+        if failure.retry_after_s == state.upcoming_sleep:
+            failure.asked_until = _describe_moment(clock.now(), state.upcoming_sleep)
         return True
 
     retrying = Retrying(
