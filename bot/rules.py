@@ -232,24 +232,30 @@ def _why_illegal(state: State, action: Action) -> str:
 
 def _flip(state: State, count: int) -> State:
     """Transform and use one move, then test the target before exhaustion ("CLEAR AND FAILURE")."""
-    flipped = replace(
-        state,
-        garland=flip(state.garland, count),
-        moves_used=state.moves_used + 1,
+    flipped = flip(state.garland, count)
+    used = state.moves_used + 1
+    points = 0
+    phase = PLAYING
+    if flipped == state.target:
+        phase = CLEARED
+        points = award(state.n, state.move_budget - used)
+    elif used >= state.move_budget:
+        phase = RETRY
+    after = State(
+        phase=phase,
+        board_number=state.board_number,
+        template_index=state.template_index,
+        garland=flipped,
+        moves_used=used,
+        move_budget=state.move_budget,
+        leaves=state.leaves,
+        score=state.score + points,
+        cleared_boards=state.cleared_boards + (phase == CLEARED),
+        last_award=points,
+        end_reason=None,
         turn=state.turn + 1,
     )
-    if flipped.garland == flipped.target:
-        points = award(flipped.n, flipped.remaining_moves)
-        return replace(
-            flipped,
-            phase=CLEARED,
-            score=flipped.score + points,
-            cleared_boards=flipped.cleared_boards + 1,
-            last_award=points,
-        )
-    if flipped.remaining_moves > 0:
-        return flipped
-    return _spend_leaf(replace(flipped, phase=RETRY))
+    return _spend_leaf(after) if phase == RETRY else after
 
 
 def _spend_leaf(state: State) -> State:
