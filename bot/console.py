@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
+from bot.errors import OutputError
 from bot.report.text import duration
 
 if TYPE_CHECKING:
@@ -73,8 +74,20 @@ def _takes(stream: TextIO | None, patience_s: float = 0.0) -> bool:
 
 
 def answer(text: str) -> None:
-    """Give a result, on stdout."""
-    write(sys.stdout, printable(text))
+    """Give a result, on stdout; one that nobody waits for any more is dropped.
+
+    Raises:
+        OutputError: stdout does not take it.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(printable(text) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return
+    except OSError as exc:
+        raise OutputError(f"cannot write the result: {exc.strerror}") from exc
 
 
 class Figures:

@@ -7,6 +7,7 @@ BotError                         70  a fault of the bot itself
 ├── ActionError                  70  an action outside the grammar, or illegal in its state
 ├── ServiceUnavailable           69  the service is out of reach, or will not serve us
 │   └── BrokenAnswer             69  an answer that is none: cut, no JSON, no token
+├── OutputError                  74  a result cannot be written to stdout
 ├── JournalError                 74  the journal cannot be written
 │   └── JournalDamaged           74  a journal is broken before its last line
 ├── TryLater                     75  another bot has this run, or a budget is used up
@@ -64,6 +65,12 @@ class ServiceUnavailable(BotError):
 
 class BrokenAnswer(ServiceUnavailable):
     """What came back is no answer to the request; it is never counted as a move."""
+
+
+class OutputError(BotError):
+    """A result cannot be written to stdout: the disk that it goes to is full."""
+
+    exit_code = 74
 
 
 class JournalError(BotError):

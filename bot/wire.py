@@ -489,7 +489,7 @@ def _get(answer: object, path: Path) -> object:
     for key in path:
         if isinstance(answer, dict):
             answer = answer.get(key, MISSING)
-        elif isinstance(answer, list) and key.isdecimal() and int(key) < len(answer):
+        elif isinstance(answer, list) and key in map(str, range(len(answer))):
             answer = answer[int(key)]
         else:
             return MISSING

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from bot import __version__, console
-from bot.cli.options import SETTINGS, BaseUrl
+from bot.cli.options import SETTINGS, BaseUrl, Folder
 from bot.cli.settings import (
     CONFIG_VARIABLE,
     DEFAULT_CONFIG,
@@ -87,7 +87,7 @@ def cli(ctx: click.Context, /, *, fresh: bool, as_json: bool, **_: Any) -> int:
 def _runs_dir_option(function: Any) -> Any:
     return click.option(
         "--runs-dir",
-        type=click.Path(path_type=Path),
+        type=Folder(),
         metavar="DIR",
         help="Folder of the journals.  [default: the setting's]",
     )(function)
@@ -113,7 +113,7 @@ def check(ctx: click.Context, /, **_: Any) -> int:
 )
 @click.option(
     "--runs-dir",
-    type=click.Path(path_type=Path),
+    type=Folder(),
     metavar="DIR",
     help="Take the tokens of --local runs in this folder, too.  [default: tokens of this call]",
 )

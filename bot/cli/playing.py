@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -18,7 +18,7 @@ from bot.client.client import Client, Listener
 from bot.client.clock import Clock, StopRequest
 from bot.client.environment import Surroundings, settle, without_password
 from bot.client.transport import Deadline, Transport, new_session, new_transport
-from bot.errors import BotError
+from bot.errors import BotError, OutputError
 from bot.player import Order, Outcome
 from bot.service import LOCAL_URL, LocalAdapter, Service, load_key
 from bot.service import serve as serve_http
@@ -41,7 +41,8 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
         outcome = _play(settings, display, notifier, is_fresh=is_fresh)
         exit_code = outcome.exit_code
         if as_json:
-            console.answer(json.dumps(describe(outcome)))
+            with suppress(OutputError):  # the run is what counts, and the journal has it
+                console.answer(json.dumps(describe(outcome)))
         if outcome.error is not None:
             display.error(str(outcome.error))
         elif exit_code:

@@ -71,10 +71,13 @@ def write_page(output: Path, page: str) -> None:
     """Write a page, whole or not at all, and print its path.
 
     Raises:
-        UsageError: it cannot be written there, or a journal would be overwritten.
+        UsageError: it cannot be written there, or a journal or a device would be overwritten.
     """
+    output = output.resolve()
     if output.name.endswith(SUFFIXES):
         raise UsageError(f"--output {output}: a journal is never written over; name an .html file")
+    if output.exists() and not output.is_file():
+        raise UsageError(f"--output {output}: it is there, and is no file")
     beside = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     try:
         beside.write_text(page, encoding="utf-8")

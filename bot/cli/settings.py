@@ -88,15 +88,22 @@ def find_config(given: Path | None) -> ConfigFile:
     return ConfigFile(None, {}, WireSettings())
 
 
-def _read(path: Path, label: str) -> ConfigFile:
+def _parse(path: Path, label: str) -> dict[str, Any]:
+    """Read a file as TOML; a pipe or a device is never opened, since it may never end."""
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{label}: cannot be read: it is no file")
     try:
-        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as exc:
         raise ConfigError(f"{label}: cannot be read: {exc.strerror}") from exc
     except ValueError as exc:
         raise ConfigError(f"{label}: not TOML: {exc}") from exc
     except RecursionError as exc:
         raise ConfigError(f"{label}: nested too deeply to read") from exc
+
+
+def _read(path: Path, label: str) -> ConfigFile:
+    table = _parse(path, label)
     known = {str(setting.name): setting for setting in SETTINGS}
     values: dict[str, object] = {}
     wire_table: object = {}

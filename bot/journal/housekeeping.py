@@ -49,7 +49,7 @@ def plan(runs_dir: Path, keep: int, *, is_compressing: bool) -> list[Chore]:
         Chore(path, path.stat().st_size, is_compressing)
         for paths in old
         for path in sorted(paths)
-        if not (is_compressing and path.suffix == ".gz")
+        if path.exists() and not (is_compressing and path.suffix == ".gz")
     ]
 
 
@@ -64,6 +64,8 @@ def carry_out(chore: Chore) -> None:
             _compress(chore.path)
         else:
             chore.path.unlink()
+    except FileNotFoundError:
+        return  # somebody else did it
     except OSError as exc:
         what = "compress" if chore.is_compressing else "remove"
         raise JournalError(f"cannot {what} {chore.path}: {exc.strerror or exc}") from exc
