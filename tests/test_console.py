@@ -36,6 +36,7 @@ from standins import Call, StandIn, in_order, play, reply
 from bot import console
 from bot.client.limits import Limits
 from bot.console import Display, Figures, Lines, Live, Several, choose_display, printable
+from bot.errors import OutputError
 from bot.journal.ledger import Ledger
 from bot.journal.recover import recover
 from bot.report.text import duration
@@ -479,3 +480,18 @@ def test_the_time_to_go_is_not_known_before_the_first_award(
     assert figures.seconds_to_go(ledger) is None
     figures.first_score = 0
     assert figures.seconds_to_go(ledger) == 0
+
+
+def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(OutputError, match="No space left on device"):
+            console.answer("verified")
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+
+
+def test_a_result_that_nobody_waits_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    console.answer("verified")

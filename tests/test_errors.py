@@ -15,6 +15,7 @@ EXIT_CODES: dict[str, int] = {
     "ActionError": 70,
     "ServiceUnavailable": 69,
     "BrokenAnswer": 69,
+    "OutputError": 74,
     "JournalError": 74,
     "JournalDamaged": 74,
     "TryLater": 75,

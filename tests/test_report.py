@@ -18,7 +18,7 @@ from sample_runs import BEGAN, HOSTILE, RUN_ID, SampleRun, a_night, hostile_run
 from bot import rules, strategy
 from bot.cli import reporting
 from bot.cli.process import run
-from bot.errors import NotAJournal
+from bot.errors import NotAJournal, UsageError
 from bot.journal import events
 from bot.journal.events import ActionTaken, Retried
 from bot.journal.lock import lock
@@ -976,3 +976,20 @@ def test_a_run_to_a_million_points_has_a_page_under_six_megabytes(tmp_path: Path
     text = page_of(a_night(tmp_path))
     assert "1,000,225 points banked" in text
     assert len(text.encode()) < 600_000
+
+
+def test_a_report_never_takes_the_place_of_a_device(tmp_path: Path) -> None:
+    link = tmp_path / "page.html"
+    link.symlink_to("/dev/null")
+    with pytest.raises(UsageError, match="no file"):
+        reporting.write_page(link, "<p>")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_report_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there.html").write_text("old")
+    link = tmp_path / "page.html"
+    link.symlink_to("there.html")
+    reporting.write_page(link, "<p>")
+    assert link.is_symlink()
+    assert (tmp_path / "there.html").read_text() == "<p>"

@@ -690,7 +690,7 @@ def test_a_folder_in_place_of_a_file_is_refused_likewise(
     Path("folder").mkdir()
     assert_refused(call("--config=folder"), 2, "--config: there is no file folder", sent)
     monkeypatch.setenv("SUNPLEAT_CONFIG", str(tmp_path))
-    assert_refused(call(), 78, f"SUNPLEAT_CONFIG={tmp_path}: cannot be read: Is a directory", sent)
+    assert_refused(call(), 78, f"SUNPLEAT_CONFIG={tmp_path}: cannot be read: not a file", sent)
 
 
 @pytest.mark.parametrize("named_by", ["--config", "SUNPLEAT_CONFIG", "default"])
@@ -820,3 +820,19 @@ def test_an_address_that_is_taken_can_be_asked(host: str) -> None:
         transport = new_transport(StopRequest(), Surroundings())
         assert str(transport.prepare("GET", address).url).startswith("http://")
         assert BaseUrl().convert(address, None, None) == address
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/tty0"])
+def test_a_device_in_place_of_a_file_is_never_opened(
+    device: str, call: Call, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUNPLEAT_CONFIG", device)
+    said = call()
+    assert (said.code, sent) == (78, [])
+    assert said.err.startswith(f"sunpleat-bot: SUNPLEAT_CONFIG={device}: cannot be read: ")
+
+
+def test_a_folder_without_a_name_is_refused_after_a_verb_too(call: Call, sent: list[str]) -> None:
+    said = call("runs", "--prune", "--keep=0", "--yes", "--runs-dir=")
+    assert (said.code, sent) == (2, [])
+    assert "it is empty" in said.err

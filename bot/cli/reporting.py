@@ -73,15 +73,15 @@ def write_page(output: Path, page: str) -> None:
     Raises:
         UsageError: it cannot be written there, or a journal or a device would be overwritten.
     """
-    output = output.resolve()
+    target = output.resolve()
     if output.name.endswith(SUFFIXES):
         raise UsageError(f"--output {output}: a journal is never written over; name an .html file")
-    if output.exists() and not output.is_file():
+    if target.exists() and not target.is_file():
         raise UsageError(f"--output {output}: it is there, and is no file")
-    beside = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         beside.write_text(page, encoding="utf-8")
-        beside.replace(output)
+        beside.replace(target)
     except OSError as exc:
         beside.unlink(missing_ok=True)
         raise UsageError(f"cannot write the report {output}: {exc.strerror}") from exc

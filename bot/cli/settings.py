@@ -91,7 +91,7 @@ def find_config(given: Path | None) -> ConfigFile:
 def _parse(path: Path, label: str) -> dict[str, Any]:
     """Read a file as TOML; a pipe or a device is never opened, since it may never end."""
     if path.exists() and not path.is_file():
-        raise ConfigError(f"{label}: cannot be read: it is no file")
+        raise ConfigError(f"{label}: cannot be read: not a file")
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as exc:
