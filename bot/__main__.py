@@ -1,5 +1,10 @@
 """`python -m bot`."""
 
-from bot.cli import main
+import sys
 
-main()
+try:
+    from bot.cli import main
+
+    main()
+except KeyboardInterrupt:  # before anything was begun
+    sys.exit(130)

@@ -287,6 +287,7 @@ class Lines(Display):
             if ledger.is_over
             else "suspended",
             score=ledger.state.score,
+            end_reason=ledger.state.end_reason,
             boards=ledger.tally.boards,
             leaves=ledger.state.leaves,
             seconds=ledger.seconds,

@@ -328,7 +328,6 @@ def test_a_bad_base_url_is_a_usage_error_as_a_flag_and_a_configuration_error_els
         ["--log-format=xml"],
         ["--no-such-flag"],
         ["no-such-verb"],
-        ["--local", "--base-url=http://127.0.0.1:1"],
         ["--config=no-such-file.toml"],
     ],
     ids=" ".join,

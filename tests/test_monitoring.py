@@ -699,6 +699,7 @@ def test_the_last_line_of_a_log_sums_up(log_format: str, call: Call, clock: Fake
         "timestamp": "",
         "level": "info",
         "event": "ended",
+        "end_reason": "banked",
         "score": "3030",
         "boards": "12",
         "leaves": "3",

@@ -131,7 +131,7 @@ def suspensions(path: Path) -> list[tuple[object, object]]:
 def test_a_budget_of_requests_is_used_to_the_last_and_the_next_call_goes_on(
     budget: int, bank_at: int, requests: int, call: Call
 ) -> None:
-    reason = f"the budget of {budget} requests is used up"
+    reason = f"the budget of {budget} request{'s' * (budget > 1)} is used up"
     codes = []
     with StandIn() as service:
         call_flags = flags(base_url=service.url, bank_at=bank_at, max_requests=budget)

@@ -282,7 +282,7 @@ def test_of_local_and_base_url_the_one_from_the_stronger_source_holds(
             "file": f"{FILE}: local and base_url",
         }[local]
         message = f"{both} cannot go together; leave one of them out"
-        assert_refused(said, 2 if local == "flag" else 78, message, sent)
+        assert_refused(said, 78, message, sent)
         return
     is_local = SOURCES.index(local) < SOURCES.index(base_url)
     host = "local" if is_local else "a.test"

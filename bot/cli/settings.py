@@ -153,8 +153,7 @@ def resolve(ctx: click.Context, config: ConfigFile) -> Settings:
     """Put the parsed options of `ctx` together.
 
     Raises:
-        UsageError: two flags cannot go together.
-        ConfigError: two values from the environment or the file cannot.
+        ConfigError: two values cannot go together.
     """
     names = [str(setting.name) for setting in SETTINGS]
     owners = {name: _owner(ctx, name) for name in names}
@@ -223,7 +222,7 @@ def _is_local(
         return local < base_url
     advice = "cannot go together; leave one of them out"
     if local is ParameterSource.COMMANDLINE:
-        raise UsageError(f"--local and --base-url {advice}")
+        raise ConfigError(f"--local and --base-url {advice}")
     if local is ParameterSource.ENVIRONMENT:
         raise ConfigError(f"{PREFIX}LOCAL and {PREFIX}BASE_URL {advice}")
     raise ConfigError(f"{config.path}: local and base_url {advice}")

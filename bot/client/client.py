@@ -297,7 +297,8 @@ class Client:
         """
         limits = self._limits
         if limits.max_requests is not None and self.requests >= limits.max_requests:
-            raise TryLater(f"the budget of {limits.max_requests} requests is used up")
+            noun = "request" if limits.max_requests == 1 else "requests"
+            raise TryLater(f"the budget of {limits.max_requests} {noun} is used up")
         if self._clock.monotonic() >= self._ends_at:
             raise TryLater(f"the budget of {limits.max_minutes:g} minutes is used up")
 
