@@ -33,6 +33,8 @@ from bot.rules import State
 LOCAL_URL: Final = "http://local"
 """Address at which `LocalAdapter` is mounted; it is never looked up."""
 
+KEY_FILE: Final = ".local-key"
+"""Name of the signing key that is kept in a runs folder."""
 MAX_BODY: Final = 64 * 2**10
 """Bytes of the longest request body that is read."""
 
@@ -212,11 +214,11 @@ def load_key(runs_dir: Path) -> bytes:
     Raises:
         JournalError: it cannot be read or made.
     """
-    path = runs_dir / ".local-key"
+    path = runs_dir / KEY_FILE
     try:
         runs_dir.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            fresh = path.with_name(f".local-key.{secrets.token_hex(4)}")
+            fresh = path.with_name(f"{KEY_FILE}.{secrets.token_hex(4)}")
             descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             try:
                 with os.fdopen(descriptor, "wb") as file:

@@ -145,11 +145,12 @@ def _inside(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse `NaN` and the infinities, which Python reads and JSON does not have."""
     raise ValueError(f"{name} is no JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+_DECODER: Final = json.JSONDecoder(parse_constant=refuse_constant)
 
 
 class Refusal(NamedTuple):
@@ -575,8 +576,8 @@ def _why_incomparable(name: str, observed: object, expected: object, *, strict: 
         return None
     if strict and (comparable or name == "score"):
         raise Contradiction(
-            f"the answer to init has {name} {_brief(observed)} where a fresh run has "
-            f"{_brief(expected)}; the setting wire.ignore lists fields to pass over"
+            f"the answer to init has {name} {brief(observed)} where a fresh run has "
+            f"{brief(expected)}; the setting wire.ignore lists fields to pass over"
         )
     return f"{_kind(observed)} where {_kind(expected)} was expected" if not comparable else "other"
 
@@ -627,7 +628,8 @@ def _actions(value: object) -> set[rules.Action] | None:
         return None
 
 
-def _brief(value: object) -> str:
+def brief(value: object) -> str:
+    """Show a value of any size in at most 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

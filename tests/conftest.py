@@ -88,3 +88,9 @@ def _stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     guard("connect")
     guard("connect_ex")
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the browser's tests alone where they are not asked for: they import its driver."""
+    is_unwanted = "not browser" in (config.option.markexpr or "")
+    return True if is_unwanted and collection_path.name == "test_report_browser.py" else None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from bot import console
 from bot.cli.settings import LOCAL, Settings
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from bot.replay.film import Film
     from bot.replay.summary import Summary
     from bot.rules import Action
-
-KEY_FILE: Final = ".local-key"
-"""What the local service signs its tokens with, in the runs folder."""
 
 
 def replay(path: Path, *, as_json: bool) -> int:
@@ -290,7 +287,7 @@ def _towards(settings: Settings, base_url: str, path: Path) -> Settings:
     folders = [folder for folder in (path.parent, settings.runs_dir) if _has_key(folder)]
     if is_local and not folders:
         raise UsageError(
-            f"--against local: there is no key {KEY_FILE} beside {path}, "
+            f"--against local: there is no key of the local service beside {path}, "
             f"and no other one can have signed its tokens"
         )
     return replace(
@@ -307,6 +304,8 @@ def _towards(settings: Settings, base_url: str, path: Path) -> Settings:
 
 
 def _has_key(folder: Path) -> bool:
+    from bot.service import KEY_FILE  # noqa: PLC0415
+
     return (folder / KEY_FILE).is_file()
 
 

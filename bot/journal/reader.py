@@ -12,10 +12,11 @@ from datetime import datetime
 from io import BufferedReader
 from operator import call
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bot.errors import NotAJournal
 from bot.journal.events import FORMAT, Event, Kind
+from bot.wire import brief, refuse_constant
 
 if TYPE_CHECKING:
     from gzip import GzipFile
@@ -61,7 +62,7 @@ class LineError(Exception):
 
     def __init__(self, field: str, logged: object, expected: str) -> None:
         """Name the `field`, what it holds and what it should hold."""
-        super().__init__(f"{_brief(field)[1:-1]} is {_brief(logged)}, expected {expected}")
+        super().__init__(f"{brief(field)[1:-1]} is {brief(logged)}, expected {expected}")
         self.field = field
         self.logged = logged
         self.expected = expected
@@ -249,15 +250,6 @@ def _read_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
 _decode: Final = json.JSONDecoder(
-    object_pairs_hook=_read_object, parse_constant=_refuse_constant
+    object_pairs_hook=_read_object, parse_constant=refuse_constant
 ).raw_decode
-
-
-def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
