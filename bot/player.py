@@ -16,9 +16,9 @@ from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind
 from bot.errors import BotError, Contradiction, Diverged, JournalError, NotAJournal, TokenRefused
 from bot.journal import events, writer
-from bot.journal.events import Event
+from bot.journal.events import INIT, Event
 from bot.journal.folder import journal_path, last_start, new_run_id, newest
-from bot.journal.ledger import INIT, Ledger, spec_digest
+from bot.journal.ledger import Ledger, spec_digest
 from bot.journal.lock import lock
 from bot.journal.recover import recover
 from bot.journal.writer import Journal

@@ -14,14 +14,13 @@ import click
 from click.core import ParameterSource
 
 from bot import strategy
+from bot.client.limits import LONGEST_TIMEOUT_S
 from bot.errors import ConfigError
 
 PREFIX: Final = "SUNPLEAT_"
 MAX_SEED: Final = 2**53 - 1
 """The largest whole number that every JSON reader keeps exact."""
 DEFAULT_URL: Final = "https://gameboard.gg"
-LONGEST_TIMEOUT_S: Final = 86_400
-"""A day: a socket takes no time-out of centuries."""
 
 
 class Text(click.ParamType[Any]):

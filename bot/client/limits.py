@@ -9,6 +9,8 @@ POLITE_RPS: Final = 10.0
 """Requests a second that a service which is not our own is asked for at most."""
 INIT_GIVE_UP_S: Final = 60.0
 """How long `init` is tried; nothing is at stake before it is answered."""
+LONGEST_TIMEOUT_S: Final = 86_400
+"""A day: a socket takes no time-out of centuries."""
 LEAST_TIMEOUT_S: Final = 1.0
 """What an attempt has of `timeout_s` at least, though it is almost time to give up."""
 

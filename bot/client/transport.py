@@ -28,13 +28,12 @@ from urllib3.exceptions import HTTPError
 from bot import __version__
 from bot.client.clock import SLICE_S, StopRequest
 from bot.client.environment import Surroundings
+from bot.client.limits import LONGEST_TIMEOUT_S
 
 USER_AGENT: Final = f"sunpleat-bot/{__version__} (unattended player of Sunpleat; sunpleat-bot)"
 
 MAX_ANSWER: Final = 2**20
 """Bytes of the longest body that is taken for an answer."""
-LONGEST_TIMEOUT_S: Final = 24 * 3600.0
-"""The longest time-out of a single wait of a socket, in seconds; sockets know no longer one."""
 STOP_GRACE_S: Final = 1.5
 """How long an answer on its way is waited for once the bot has to stop, in seconds."""
 

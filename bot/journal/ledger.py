@@ -38,10 +38,6 @@ from bot.journal.shortcut import Walk
 from bot.rules import Action, State
 from bot.strategy import Goal
 
-INIT: Final = events.INIT
-"""What a `retry` line names before the first action."""
-
-
 HTTP_STATUSES: Final = range(100, 1000)
 
 
