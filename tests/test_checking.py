@@ -349,6 +349,7 @@ FAILURES: Final[dict[str, tuple[Plan | Service, int, str, str]]] = {
 """How the service answers, the exit code, the line on stderr, and what is shown of the answer."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("service", "code", "line", "excerpt"), FAILURES.values(), ids=FAILURES)
 def test_check_says_in_one_line_what_is_wrong_with_the_service_and_shows_its_answer(
     service: Plan | Service, code: int, line: str, excerpt: str, call: Call
@@ -376,6 +377,7 @@ def test_check_says_in_one_line_that_nobody_is_there(call: Call) -> None:
     )
 
 
+@pytest.mark.slow
 def test_check_gives_up_on_a_redirect_in_a_circle(call: Call) -> None:
     with StandIn(moved_to(INIT)) as service:
         said = call("check", f"--base-url={service.url}")
@@ -388,6 +390,7 @@ def test_a_long_answer_is_shown_in_part(call: Call) -> None:
     assert said.out.endswith(f" to init\n{'x' * 4000}...\n")
 
 
+@pytest.mark.slow
 def test_check_shows_the_settings_before_it_refuses_a_number_that_no_play_lands_on(
     call: Call,
 ) -> None:

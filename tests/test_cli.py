@@ -89,6 +89,7 @@ def test_the_local_run_to_a_million_is_exactly_as_promised(tmp_path: Path) -> No
     assert int(memory) < 60 * 1024
 
 
+@pytest.mark.slow
 def test_a_run_over_http_on_the_local_service_takes_71_requests(tmp_path: Path) -> None:
     with served(tmp_path) as url:
 
@@ -195,6 +196,7 @@ def test_a_damaged_run_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -
     assert f"{path} is damaged at line 4: seq is 4, expected 3" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bank_at", "nearest"),
     [(1, "0 and 175"), (200, "195 and 215"), (1_000_001, "1000000 and 1000005")],
@@ -253,6 +255,7 @@ def test_a_service_that_stays_away_is_given_up_after_the_time_that_was_set(
     assert last_event(only_journal(Path("runs")))["exit_code"] == 69
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "body", "exit_code", "text"),
     [
@@ -517,6 +520,7 @@ def test_solve_refuses_what_is_no_signed_permutation(
 # serve
 
 
+@pytest.mark.slow
 def test_serve_prints_its_base_url_first_and_plays_as_on_the_game_s_page(tmp_path: Path) -> None:
     with served(tmp_path) as url:
         there = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
@@ -531,6 +535,7 @@ def test_serve_prints_its_base_url_first_and_plays_as_on_the_game_s_page(tmp_pat
     assert (after["state"]["phase"], after["score"]) == ("cleared", 215)
 
 
+@pytest.mark.slow
 def test_serve_takes_the_tokens_of_local_runs_where_it_is_told_their_folder(
     tmp_path: Path,
 ) -> None:

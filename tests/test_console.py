@@ -261,6 +261,7 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_score_boards_and_pace_and_a_summary_at_the_end(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "--local", "--bank-at=21050")
     text = terminal.read()
@@ -283,6 +284,7 @@ def test_a_terminal_shows_score_boards_and_pace_and_a_summary_at_the_end(tmp_pat
     assert re.search(r"  answers  [\d.]+ ms median, [\d.]+ ms 99th percentile", shown)
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_time_to_go_while_it_plays(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "--local", "--bank-at=10000000")
     shown = ""
@@ -296,6 +298,7 @@ def test_a_terminal_shows_the_time_to_go_while_it_plays(tmp_path: Path) -> None:
     assert re.search(r"\d of 10,000,000 .*\d boards, \d+ actions a second, [\w. ]+ to go", shown)
 
 
+@pytest.mark.slow
 def test_a_terminal_is_not_moved_by_what_a_service_says(tmp_path: Path) -> None:
     with StandIn(in_order(None, None, EVIL_503, None, EVIL_503, EVIL_503)) as server:
         terminal = Terminal(tmp_path, *flags(base_url=server.url, max_rps=0))
@@ -310,6 +313,7 @@ def test_a_terminal_is_not_moved_by_what_a_service_says(tmp_path: Path) -> None:
     assert "\r\nabandoned\r\n" in plain(text)
 
 
+@pytest.mark.slow
 def test_a_terminal_without_utf_8_is_shown_what_it_can(tmp_path: Path) -> None:
     terminal = Terminal(
         tmp_path,
@@ -325,6 +329,7 @@ def test_a_terminal_without_utf_8_is_shown_what_it_can(tmp_path: Path) -> None:
     assert "3,030 of 3,030" in plain(text)
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_is_shown_the_summary(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "--local", "--bank-at=3030", TERM="dumb")
     text = terminal.read()
@@ -332,6 +337,7 @@ def test_a_dumb_terminal_is_shown_the_summary(tmp_path: Path) -> None:
     assert "  points   3,030 of 3,030" in text
 
 
+@pytest.mark.slow
 def test_a_terminal_that_goes_away_does_not_touch_the_game(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "--local", "--bank-at=100000")
     for piece in terminal.pieces():
@@ -344,6 +350,7 @@ def test_a_terminal_that_goes_away_does_not_touch_the_game(tmp_path: Path) -> No
     assert recover(path).ledger.state.score == 100_020
 
 
+@pytest.mark.slow
 def test_a_terminal_that_was_stopped_does_not_stop_the_game(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "--local", "--bank-at=100000")
     for piece in terminal.pieces():
@@ -355,6 +362,7 @@ def test_a_terminal_that_was_stopped_does_not_stop_the_game(tmp_path: Path) -> N
     assert last_event(only_journal(tmp_path / "runs"))["event"] == "run.ended"
 
 
+@pytest.mark.slow
 def test_a_log_that_nobody_reads_does_not_stop_the_game(tmp_path: Path) -> None:
     reader, pipe = os.pipe()
     os.set_blocking(pipe, False)
@@ -371,6 +379,7 @@ def test_a_log_that_nobody_reads_does_not_stop_the_game(tmp_path: Path) -> None:
     assert last_event(only_journal(tmp_path / "runs"))["event"] == "run.ended"
 
 
+@pytest.mark.slow
 def test_failures_are_shown_above_the_bar_while_the_terminal_is_gone_or_not(
     tmp_path: Path,
 ) -> None:

@@ -33,6 +33,8 @@ from bot.journal import writer
 from bot.journal.events import EVENT_NAMES
 from bot.journal.recover import recover
 
+pytestmark = pytest.mark.slow
+
 SHOWS: Final = ("garland", "score")
 """The fields that the service sends here: the fewer, the shorter is `run.started`."""
 REQUESTS: Final = 71

@@ -600,6 +600,7 @@ def test_a_file_that_is_not_there_is_no_journal(tmp_path: Path) -> None:
 # The lock
 
 
+@pytest.mark.slow
 def test_a_lock_keeps_a_second_one_out_and_is_dropped_at_its_end(tmp_path: Path) -> None:
     with lock(tmp_path, "http://a", 7):
         assert is_locked(tmp_path, "http://a", 7)
@@ -610,6 +611,7 @@ def test_a_lock_keeps_a_second_one_out_and_is_dropped_at_its_end(tmp_path: Path)
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("base_url", "seed"),
     [pytest.param("http://b", 7, id="service"), pytest.param("http://a", 8, id="seed")],

@@ -124,6 +124,7 @@ ENDINGS: Final = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "suffix"), ENDINGS.items(), ids=map(str, ENDINGS))
 def test_a_call_is_pinged_at_its_start_and_with_how_it_ended(
     code: int, suffix: str, pinged: StandIn, capsys: pytest.CaptureFixture[str]
@@ -137,6 +138,7 @@ def test_a_call_is_pinged_at_its_start_and_with_how_it_ended(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -253,6 +255,7 @@ def test_a_call_without_a_place_to_write_is_pinged_as_a_failure_alone(call: Call
     assert targets(service.server) == ["/ping/74"]
 
 
+@pytest.mark.slow
 def test_a_call_that_finds_another_bot_at_its_run_pings_nothing(call: Call, tmp_path: Path) -> None:
     service = Service(always_after(99, OK))
     with service.server, lock(tmp_path, service.server.url, 7):
@@ -275,6 +278,7 @@ BAD_PINGS: Final[dict[str, tuple[Reply, str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "problem"), BAD_PINGS.values(), ids=BAD_PINGS)
 def test_a_ping_that_fails_is_said_once_each_and_changes_nothing(
     answer: Reply, problem: str, call: Call, monkeypatch: pytest.MonkeyPatch
@@ -350,6 +354,7 @@ def test_a_ping_is_followed_to_where_its_address_has_moved(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "seconds"), [(0, 0.2), (69, 0.2), (130, 0.1), (143, 0.1)], ids=str
 )
@@ -368,6 +373,7 @@ def test_the_seconds_of_a_ping_are_few() -> None:
     assert (monitoring.PING_S, monitoring.HASTY_PING_S) == (5, 1)
 
 
+@pytest.mark.slow
 def test_a_process_that_leaves_a_ping_behind_ends_in_silence(tmp_path: Path) -> None:
     script = tmp_path / "hurry.py"
     script.write_text(
@@ -618,6 +624,7 @@ def test_figures_without_the_library_for_them_are_refused_with_what_to_install(
     assert call("--local", "--bank-at=0", "--quiet") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_a_process_that_writes_no_figures_does_not_ask_for_the_library(tmp_path: Path) -> None:
     (tmp_path / "prometheus_client.py").write_text("raise ImportError('not installed')")
     env = environment(PYTHONPATH=f"{tmp_path}:{ROOT}")

@@ -385,6 +385,7 @@ def test_a_refusal_is_written_whatever_its_reason_holds(
 # A disk that does not take it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [0, 1, 2, 30, 70, 71], ids="in line {}".format)
 @pytest.mark.parametrize("fits", [0, 1, -1], ids=["nothing fits", "a byte fits", "all but the end"])
 def test_a_full_disk_ends_the_run_at_once_and_the_next_start_with_room_goes_on(
@@ -783,6 +784,7 @@ def test_a_journal_that_cannot_be_read_is_refused_and_passed_by_on_wish(
     check_whole_run(play(service, runs_dir, clock, FRESH))
 
 
+@pytest.mark.slow
 def test_a_second_bot_sends_nothing_and_touches_nothing(runs_dir: Path, clock: FakeClock) -> None:
     path = cut_short(runs_dir)
     before = {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in runs_dir.iterdir()}

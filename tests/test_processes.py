@@ -39,6 +39,8 @@ from standins import Reply, Request, StandIn, drip, hang, journal_lines, message
 from bot.journal.lock import lock_path
 from bot.journal.recover import recover
 
+pytestmark = pytest.mark.slow
+
 STOP_S: Final = 3.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 """How long the bot may take to end once it is asked to; 3 s on a machine that is not overloaded."""
 UP_TO: Final = 10
@@ -257,7 +259,6 @@ def test_a_signal_in_the_middle_of_a_fast_local_run_suspends_it(
     assert recover(path).ledger.is_over
 
 
-@pytest.mark.slow
 def test_a_run_that_is_killed_25_times_ends_with_every_point(tmp_path: Path) -> None:
     dice = random.Random()
     kills = 0

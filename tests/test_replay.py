@@ -87,6 +87,7 @@ def test_a_journal_that_the_bot_wrote_verifies(name: str, tmp_path: Path) -> Non
     assert verification.lines == len(path.read_bytes().splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "goal",
     [
@@ -127,6 +128,7 @@ def test_a_run_of_a_worse_player_verifies(bank_at: int, tmp_path: Path) -> None:
     assert verification.ledger.state.end_reason == rules.OUT_OF_LIVES
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_any_legal_play_verifies_to_its_end(
@@ -395,6 +397,7 @@ def test_no_field_is_excused_that_is_not_in_the_format() -> None:
     assert set(FIELDS) >= UNKNOWABLE | TOLD_BY_THE_NEXT_LINE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("event", "field"), FIELDS, ids=map(".".join, FIELDS))
 def test_a_changed_field_is_caught_at_its_line(event: str, field: str, tmp_path: Path) -> None:
     missed = []
@@ -418,6 +421,7 @@ def test_a_changed_field_is_caught_at_its_line(event: str, field: str, tmp_path:
     assert count >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("event", "field"), FIELDS, ids=map(".".join, FIELDS))
 def test_a_field_that_is_left_out_is_caught_at_its_line(
     event: str, field: str, tmp_path: Path
@@ -478,6 +482,7 @@ def test_a_line_that_is_doubled_is_caught_at_the_copy(name: str, tmp_path: Path)
         assert fault.line == number + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 def test_two_lines_that_are_swapped_are_caught_at_the_first(name: str, tmp_path: Path) -> None:
     lines = lines_of(JOURNALS[name]())
@@ -508,6 +513,7 @@ def renumbered(lines: list[bytes]) -> bytes:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eventful", "plain"])
 def test_a_dropped_line_is_caught_even_where_the_others_are_renumbered(
     name: str, tmp_path: Path
@@ -519,6 +525,7 @@ def test_a_dropped_line_is_caught_even_where_the_others_are_renumbered(
         assert fault.line >= number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eventful", "plain"])
 def test_a_doubled_line_is_caught_even_where_the_others_are_renumbered(
     name: str, tmp_path: Path
@@ -709,6 +716,7 @@ def test_no_more_is_read_after_the_first_ten_problems(tmp_path: Path) -> None:
     assert verification.lines == len(lines) + MAX_PROBLEMS
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_whatever_is_done_to_a_journal_it_is_verified_or_not(

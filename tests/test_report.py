@@ -38,6 +38,8 @@ from bot.report.vega import log_axis
 from bot.rules import FLIPS, RESTART
 from bot.strategy import Goal
 
+pytestmark = pytest.mark.slow
+
 NOW: Final = datetime(2026, 12, 1, 9, 0, tzinfo=UTC)
 
 
@@ -971,7 +973,6 @@ def test_only_the_newest_run_of_a_locked_seed_is_being_played(tmp_path: Path) ->
         assert [reporting._is_running(story) for story in stories] == [False, True]
 
 
-@pytest.mark.slow
 def test_a_run_to_a_million_points_has_a_page_under_six_megabytes(tmp_path: Path) -> None:
     text = page_of(a_night(tmp_path))
     assert "1,000,225 points banked" in text

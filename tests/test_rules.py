@@ -777,6 +777,7 @@ class Play(RuleBasedStateMachine):
         assert (self.state.phase, self.model.legal()) == ("ended", [])
 
 
+@pytest.mark.slow
 def test_any_play_of_legal_and_illegal_actions_agrees_with_the_page() -> None:
     run: Callable[..., None] = run_state_machine_as_test
     run(Play, settings=settings(deadline=None, max_examples=60, stateful_step_count=40))

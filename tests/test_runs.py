@@ -154,6 +154,7 @@ def test_a_run_is_in_one_of_its_states(
     assert [run["state"] for run in result(capsys, "runs")] == [state]
 
 
+@pytest.mark.slow
 def test_a_run_is_running_while_a_bot_has_its_lock(
     runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_run_is_running_while_a_bot_has_its_lock(
     assert result(capsys, "status")["state"] == "suspended"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_being_played_is_running_and_not_disturbed(
     runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -470,6 +472,7 @@ def test_pruning_prints_json_for_programs(
     assert done == {"done": True, "journals": [expected]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "left"), [(b"y\n", 0), (b"n\n", 1), (b"\n", 1), (b"\x04", 1)])
 def test_a_person_at_a_terminal_is_asked(typed: bytes, left: int, runs_dir: Path) -> None:
     finished(runs_dir, 1)

@@ -34,6 +34,8 @@ from bot.cli import process
 from bot.client.clock import Clock, StopRequest
 from bot.strategy import AT_LEAST, AT_MOST, BANK_RULES, EXACTLY
 
+pytestmark = pytest.mark.slow
+
 BUSY: Final = reply(503, b"")
 
 
@@ -103,7 +105,6 @@ def test_a_run_banks_where_its_rule_says(bank_at: int, rule: str, score: int, ca
     assert last_event(Path(result["journal"]))["score"] == score
 
 
-@pytest.mark.slow
 def test_a_million_is_landed_on_in_26468_requests_with_all_leaves(call: Call) -> None:
     said = call("--local", "--bank-at=1000000", "--bank-rule=exactly")
     result = said.result

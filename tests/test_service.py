@@ -317,6 +317,7 @@ ANY_ACTION: Final = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(token=st.just(first_token()) | JSON, action=ANY_ACTION, more=JSON)
 def test_a_body_of_any_shape_is_answered_in_json(
@@ -482,6 +483,7 @@ def post(body: bytes, *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
+@pytest.mark.slow
 def test_the_first_line_of_stdout_is_the_base_url(base_url: str) -> None:
     url = urlsplit(base_url)
     assert (url.scheme, url.hostname, url.path) == ("http", "127.0.0.1", "")
@@ -569,6 +571,7 @@ def test_a_request_that_is_cut_off_does_not_keep_it_from_the_next(base_url: str)
     assert requests.get(f"{base_url}{INIT}", timeout=10).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_an_error_of_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -580,6 +583,7 @@ def test_a_port_in_use_is_an_error_of_one_line() -> None:
     )
 
 
+@pytest.mark.slow
 def test_two_services_with_one_runs_folder_take_each_others_tokens(tmp_path: Path) -> None:
     options = ("--runs-dir", str(tmp_path))
     with serving(*options) as one, serving(*options) as other, serving() as stranger:
@@ -589,6 +593,7 @@ def test_two_services_with_one_runs_folder_take_each_others_tokens(tmp_path: Pat
         assert requests.post(f"{stranger}{ACTION}", json=body, timeout=10).status_code == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_without_a_traceback(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "bot", "serve", "--port", "0"]

@@ -165,6 +165,7 @@ SUBSETS: Final = [
 """Every choice of sources that say something, each with the strongest first."""
 
 
+@pytest.mark.slow
 @EVERY_SETTING
 def test_the_strongest_source_wins_and_check_names_it(
     setting: Setting, call: Call, sent: list[str], monkeypatch: pytest.MonkeyPatch
@@ -788,6 +789,7 @@ TOML_VALUES: Final = st.recursive(
 )
 
 
+@pytest.mark.slow
 @EVERY_SETTING
 @tuned(deadline=None, max_examples=60)
 @given(value=TOML_VALUES)
@@ -806,6 +808,7 @@ def test_any_value_of_a_file_is_taken_or_refused_in_words(setting: Setting, valu
 HOSTS: Final = st.text(st.sampled_from("ab.-_*%:@[]<> \\\0\x7fé℀1"), max_size=12)
 
 
+@pytest.mark.slow
 @tuned(deadline=None, max_examples=300)
 @example("a b")
 @example(".a")

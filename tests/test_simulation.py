@@ -29,6 +29,8 @@ from bot.player import Record
 from bot.rules import State
 from bot.wire import Layout
 
+pytestmark = pytest.mark.slow
+
 CHUNK: Final = 30
 MACHINE: Final = {"death", "power loss", "stop", "short write", "clock set back"}
 CODES: Final = {0, 69, 74, 75, 76, 77, 78, 130, 143, None}
@@ -45,7 +47,6 @@ def test_short_runs_survive_whatever_happens(chunk: int) -> None:
     simulate(range(chunk * CHUNK, (chunk + 1) * CHUNK))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(4))
 def test_more_short_runs_survive_whatever_happens(chunk: int) -> None:
     simulate(range(1_000 + chunk * 250, 1_000 + (chunk + 1) * 250))

@@ -294,6 +294,7 @@ def test_a_run_takes_71_requests_whatever_the_answers_look_like(
     assert_flawless(outcome, len(service.requests), watcher)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", SHAPES.values(), ids=SHAPES)
 def test_a_run_goes_on_from_its_journal_whatever_the_answers_look_like(
     change: Change, tmp_path: Path, clock: FakeClock
@@ -417,6 +418,7 @@ def test_a_run_is_flawless_on_a_service_that_shares_no_code_with_the_bot(
     assert_flawless(outcome, service.requests, watcher)
 
 
+@pytest.mark.slow
 def test_a_longer_run_on_that_service_earns_what_its_page_says(
     tmp_path: Path, clock: FakeClock
 ) -> None:
@@ -538,6 +540,7 @@ LIES: Final[dict[str, tuple[Change, str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lie", "name"), LIES.values(), ids=LIES)
 def test_a_lie_is_asked_for_once_more_and_then_ends_the_run_as_diverged(
     lie: Change, name: str, tmp_path: Path, clock: FakeClock
@@ -557,6 +560,7 @@ def test_a_lie_is_asked_for_once_more_and_then_ends_the_run_as_diverged(
     assert recover(outcome.path).ledger.state == outcome.ledger.state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lie", "name"), LIES.values(), ids=LIES)
 def test_a_lie_told_once_is_survived(
     lie: Change, name: str, tmp_path: Path, clock: FakeClock
@@ -676,6 +680,7 @@ FOLLOWED: Final[dict[str, tuple[Change, int]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lie", "times"), FOLLOWED.values(), ids=FOLLOWED)
 def test_where_the_service_is_followed_a_lie_is_written_down_and_the_run_goes_on(
     lie: Change, times: int, tmp_path: Path, clock: FakeClock
@@ -759,6 +764,7 @@ def test_a_first_answer_that_is_not_of_a_fresh_run_ends_with_the_setting_that_pa
     assert list(tmp_path.glob("*.jsonl*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "name"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_a_field_that_is_ignored_is_passed_over_for_the_whole_run(
     change: Change, name: str, tmp_path: Path, clock: FakeClock
@@ -791,6 +797,7 @@ PASSED_OVER: Final[dict[str, tuple[Change, set[str]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "places"), PASSED_OVER.values(), ids=PASSED_OVER)
 def test_a_field_in_another_encoding_is_passed_over_and_noted_in_the_journal(
     change: Change, places: set[str], tmp_path: Path, clock: FakeClock

@@ -33,6 +33,8 @@ from bot.journal.recover import recover
 from bot.player import Outcome
 from bot.service import Service
 
+pytestmark = pytest.mark.slow
+
 SHARE: Final = 0.15
 """Share of the requests that are hit."""
 TIMEOUT_S: Final = 0.4

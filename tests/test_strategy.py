@@ -223,6 +223,7 @@ def failed_board() -> State:
 # From a fresh run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("goal", "score", "actions"),
     [
@@ -292,6 +293,7 @@ def test_the_default_rule_is_at_least() -> None:
 # The fewest actions to an exact number
 
 
+@pytest.mark.slow
 def test_exactly_takes_the_fewest_actions_that_any_play_up_to_700_points_can() -> None:
     fewest: dict[int, int] = {}
     for state, turns in explore(700).turns.items():
@@ -304,6 +306,7 @@ def test_exactly_takes_the_fewest_actions_that_any_play_up_to_700_points_can() -
             assert (course.end.score, course.actions) == (bank_at, fewest[bank_at])
 
 
+@pytest.mark.slow
 def test_the_nearest_reachable_numbers_are_those_of_any_play_up_to_700_points() -> None:
     reached = {state.score for state in explore(700).turns}
     for bank_at in range(1, max(reached)):
@@ -342,6 +345,7 @@ def test_exactly_takes_no_more_actions_than_the_tests_own_search(bank_at: int) -
     assert course.actions == fewest_actions(5_000)[bank_at]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boards", [39, 41], ids=["with few boards to go", "with many"])
 def test_exactly_takes_no_more_actions_than_a_restart_of_a_spoilt_board(boards: int) -> None:
     spoilt = rules.apply(reach_board(5), FLIPS[0])
@@ -418,6 +422,7 @@ def is_lost(state: State) -> bool:
     return not is_clearable(state) and state.leaves == 1
 
 
+@pytest.mark.slow
 @given(live_states(), st.integers(0, 2_000))
 @property_based
 def test_at_least_reaches_its_threshold_from_any_state(state: State, further: int) -> None:
@@ -456,6 +461,7 @@ def test_exactly_lands_on_its_number_or_banks_at_once_from_any_state(
     assert is_met(course.last, goal) == (course.end.score == goal.bank_at)
 
 
+@pytest.mark.slow
 @given(live_states(), st.integers(2_100, 2_500).map(lambda fives: 5 * fives))
 @settings(deadline=None, max_examples=15)
 def test_exactly_lands_on_a_far_number_from_any_state_that_is_not_lost(

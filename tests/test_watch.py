@@ -76,6 +76,7 @@ def film_of(path: Path) -> Film:
 # The film
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bank_at", [1970, 21_050])
 def test_every_state_of_a_film_is_the_one_of_the_run(bank_at: int, tmp_path: Path) -> None:
     film = film_of(write_journal(tmp_path, RUN, run_events(RUN, bank_at=bank_at)))
@@ -438,6 +439,7 @@ def shown(path: Path, **changes: str) -> Iterator[Screen]:
             bot.wait()
 
 
+@pytest.mark.slow
 def test_a_run_is_watched_with_the_keys(journal: Path) -> None:
     with shown(journal) as screen:
         picture = screen.wait_for("q quit")
@@ -458,6 +460,7 @@ def test_a_run_is_watched_with_the_keys(journal: Path) -> None:
         assert screen.wait_for_end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("locale", "boxes"), [("C.UTF-8", True), ("ascii", False)], ids=["UTF-8", "ASCII"]
 )
@@ -469,6 +472,7 @@ def test_a_terminal_without_boxes_gets_ascii(locale: str, boxes: bool, journal: 
         screen.type("q")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
@@ -548,6 +552,7 @@ def test_without_a_terminal_a_fault_is_told_after_the_moves_before_it(
     assert lines[4].startswith("not verified: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal", ["dumb", ""])
 def test_a_terminal_that_can_show_no_pictures_gets_lines(terminal: str, journal: Path) -> None:
     with pseudo_terminal() as (ours, theirs):

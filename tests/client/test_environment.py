@@ -84,6 +84,7 @@ def test_a_key_log_that_can_be_written_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "keys"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "proxy",
     [

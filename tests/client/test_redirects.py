@@ -243,6 +243,7 @@ def test_an_address_moves_along_where_the_base_alone_changed(
     assert moved_along(url, before, after) == f"{moved_to}{ACTION_PATH}"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=255)))
 @responses.activate

@@ -316,6 +316,7 @@ DRIPS: Final[dict[str, Reply]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", DRIPS.values(), ids=DRIPS)
 def test_an_answer_that_drips_ends_at_the_deadline_and_is_asked_for_again(
     fault: Reply, clock: FakeClock
@@ -350,6 +351,7 @@ def silent_port() -> Iterator[int]:
         yield sock.getsockname()[1]
 
 
+@pytest.mark.slow
 def test_a_tls_handshake_that_hangs_ends_at_the_deadline(clock: FakeClock) -> None:
     with silent_port() as port:
         talk = Talk(f"https://127.0.0.1:{port}", clock, Limits(timeout_s=0.2, give_up_after_s=1))
@@ -358,6 +360,7 @@ def test_a_tls_handshake_that_hangs_ends_at_the_deadline(clock: FakeClock) -> No
     assert len(talk.failures) >= 1
 
 
+@pytest.mark.slow
 def test_a_look_up_of_a_name_that_hangs_ends_at_the_deadline(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,6 +416,7 @@ def stopped_in(plan: Plan, after_s: float = 0.2) -> float:
         return time.monotonic() - began_at - after_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nothing", "a body", "the status line"])
 def test_a_stop_ends_an_answer_that_hangs_or_drips(kind: str) -> None:
     assert stopped_in(always(DRIPS[kind])) < STOP_GRACE_S + 0.5
@@ -440,6 +444,7 @@ def test_a_stop_ends_a_wait_at_once() -> None:
     assert stopped_in(always(reply(503, b"", ("Retry-After", "600")))) < 0.5
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_whole_after_the_stop_is_taken() -> None:
     stop = StopRequest()
 
@@ -470,6 +475,7 @@ def trusting(clock: Clock) -> Callable[[str], Talk]:
     return lambda url: Talk(url, clock, SHORT, transport=new_transport(clock.stop, surroundings))
 
 
+@pytest.mark.slow
 def test_a_service_with_a_trusted_certificate_is_talked_to_on_one_connection(
     tls: ssl.SSLContext, clock: FakeClock
 ) -> None:
