@@ -197,12 +197,13 @@ def fresh() -> State:
 
 
 def legal_actions(state: State) -> tuple[Action, ...]:
-    """Return every action that is legal in `state` ("PHASES")."""
-    return _legal(state.phase, state.n)
+    """Return every action that is legal in `state`."""
+    return actions_in(state.phase, state.n)
 
 
 @cache
-def _legal(phase: str, n: int) -> tuple[Action, ...]:
+def actions_in(phase: str, n: int) -> tuple[Action, ...]:
+    """Return every action that is legal in a phase, with `n` pennants ("PHASES")."""
     return {
         PLAYING: (*FLIPS[:n], RESTART, BANK),
         CLEARED: (NEXT_BOARD, BANK),
