@@ -285,9 +285,8 @@ def wrong_kinds(value: object) -> Iterator[Mutation]:
                 yield f"{key}: {name}", {**value, key: wrong}
     elif isinstance(value, list):
         yield from (("an object", {}), ("a text", "x"), ("null", None), ("true", True))
-        for last in value[-1:]:
-            for name, wrong in wrong_kinds(last):
-                yield f"last: {name}", [*value[:-1], wrong]
+        for name, wrong in wrong_kinds(value[-1]) if value else ():
+            yield f"last: {name}", [*value[:-1], wrong]
     elif isinstance(value, str):
         yield from (("a number", 7), ("true", True), ("null", None), ("a list", [value]))
     elif type(value) is int:
@@ -314,9 +313,8 @@ def other_values(name: str, value: object) -> Iterator[Mutation]:
     elif isinstance(value, list):
         yield from (("one more", [*value, 6]), ("reversed", value[::-1]))
         yield "one less", value[:-1]
-        for first in value[:1]:
-            for what, other in other_values(name, first):
-                yield f"first: {what}", [other, *value[1:]]
+        for what, other in other_values(name, value[0]) if value else ():
+            yield f"first: {what}", [other, *value[1:]]
     elif isinstance(value, str):
         yield "longer", f"{value}x"
     elif isinstance(value, bool):

@@ -263,6 +263,18 @@ def test_what_holds_no_run_is_not_listed_and_what_cannot_be_read_is_damaged(
     assert process.run(["runs"]) == 0
 
 
+@pytest.mark.parametrize("first", [b"prose", b"{}", b'{"seq":0}'])
+def test_a_finished_run_with_a_broken_first_line_is_damaged(
+    first: bytes, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = finished(runs_dir, 1)
+    path.write_bytes(first + path.read_bytes()[path.read_bytes().index(b"\n") :])
+    assert result(capsys, "status")["state"] == "damaged"
+    assert [run["state"] for run in result(capsys, "runs")] == ["damaged"]
+    assert process.run(["status"]) == 0
+    assert "service      -\n" in capsys.readouterr().out
+
+
 def test_a_finished_run_is_read_from_its_ends_only(
     runs_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

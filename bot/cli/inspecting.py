@@ -130,7 +130,7 @@ def status(path: Path, *, as_json: bool) -> int:
     rate = "-" if run.rate is None else f"{run.rate:,.0f} points an hour{to_go}"
     rows = {
         "run": f"{run.run_id}, {run.state}",
-        "service": f"{run.base_url}, seed {run.seed}",
+        "service": "-" if run.base_url is None else f"{run.base_url}, seed {run.seed}",
         "score": _describe_score(run),
         "boards": f"{run.boards:,}",
         "requests": f"{run.requests:,}, {run.retries:,} retries",

@@ -154,7 +154,10 @@ def _read_ends(path: Path) -> Summary | None:
     if last is None or not isinstance(last.event, RunEnded):
         return None
     success = next((e for e in entries if isinstance(e.event, ActionTaken | RunStarted)), None)
-    first = first_entry(path)
+    try:
+        first = first_entry(path)
+    except LineError:
+        return None
     if success is None or first is None or not isinstance(first.event, RunStarted):
         return None
     started, ended = first.event, last.event
