@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
@@ -42,7 +43,7 @@ from bot.replay.film import EVERY, Film, Move
 from bot.replay.keyboard import Keyboard
 from bot.replay.projector import MAX_DIGITS, SPEEDS, Projector
 from bot.replay.verify import Verification
-from bot.replay.watch import TICK_S, watch
+from bot.replay.watch import TICK_S, _render, watch
 from bot.strategy import Goal
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
@@ -149,6 +150,34 @@ def test_a_garland_is_a_row_of_pennants_and_the_chosen_ones_are_marked() -> None
     ]
 
 
+def test_sun_moon_and_the_chosen_ones_have_colours_of_their_own() -> None:
+    turned = rules.apply(FRESH, rules.FLIPS[0])  # +2 -1 +3
+    for action, marks in [
+        (rules.FLIPS[1], ["chosen", "", "chosen", "", "sun", ""]),
+        (None, ["sun", "", "moon", "", "sun", ""]),
+    ]:
+        lines = draw(scene_of(turned, action), ASCII)
+        assert [[kind for _, kind in line] for line in lines[3:11]] == [marks] * 8
+    assert draw(scene_of(turned), ASCII)[-1][0][1] == "faint"
+    assert draw(scene_of(turned, prompt="go to board: 3"), ASCII)[-1] == [("go to board: 3", "")]
+
+
+def test_the_smallest_pennant_has_a_sun_or_a_moon_as_the_others() -> None:
+    cleared = rules.apply(FRESH, rules.FLIPS[1])  # +1 +2 +3
+    rows = text_of(scene_of(cleared))[5:8]
+    assert rows == [" ".join([f"|{part}|"] * 3) for part in SUN]
+
+
+def test_a_picture_is_cut_at_the_edge_and_has_its_colours() -> None:
+    picture = _render([[("one two three four", "strong")], [("sun", "sun"), ("!", "")]])
+    lines = Console(width=12).render_lines(picture, pad=False)
+    assert [[(piece.text, str(piece.style)) for piece in line] for line in lines] == [
+        [("one two thre", "bold")],
+        [("sun", "yellow"), ("!", "none")],
+        [],
+    ]
+
+
 def test_sun_and_moon_differ_in_shape() -> None:
     assert SUN != MOON
     assert not set("".join(SUN)) & set("".join(MOON)) - set(" -")
@@ -184,6 +213,15 @@ def test_a_terminal_gets_what_its_encoding_has(encoding: str, style: Any) -> Non
     assert choose_style(encoding) == style
 
 
+def played(*names: str) -> tuple[rules.State, rules.Action, rules.State]:
+    """Play these actions from the start; return the last one between its two states."""
+    actions = {str(action): action for action in (*rules.FLIPS, *rules.PLAIN_ACTIONS.values())}
+    before = after = FRESH
+    for name in names:
+        before, after = after, rules.apply(after, actions[name])
+    return before, actions[names[-1]], after
+
+
 def test_it_is_said_what_has_happened_and_what_is_next() -> None:
     cleared = rules.apply(FRESH, rules.FLIPS[1])
     retry = FRESH
@@ -210,11 +248,15 @@ def test_it_is_said_what_has_happened_and_what_is_next() -> None:
 def test_a_move_is_told_in_one_line_of_ascii() -> None:
     cleared = rules.apply(FRESH, rules.FLIPS[1])
     nearly = rules.apply(FRESH, rules.FLIPS[0])
+    second = played("flip 2", "next", "flip 1", "flip 3")
+    wasted = played("flip 1", "flip 1", "flip 1", "flip 1", "flip 1")
     assert [
         describe_move(1, Move(FRESH, rules.FLIPS[1], cleared)),
         describe_move(2, Move(cleared, rules.BANK, rules.apply(cleared, rules.BANK))),
         describe_move(3, Move(FRESH, rules.FLIPS[0], nearly)),
         describe_move(4, Move(FRESH, rules.FLIPS[2], rules.apply(FRESH, rules.FLIPS[2]))),
+        describe_move(5, Move(*second)),
+        describe_move(6, Move(*wasted)),
     ] == [
         (
             "1  board 1  flip 2  [-2 -1] +3 -> +1 +2 +3  cleared, 215 points  moves left 4  "
@@ -223,6 +265,14 @@ def test_a_move_is_told_in_one_line_of_ascii() -> None:
         "2  board 1  bank  +1 +2 +3 -> +1 +2 +3  ended, banked  moves left 4  leaves 3  score 215",
         "3  board 1  flip 1  [-2] -1 +3 -> +2 -1 +3  moves left 4  leaves 3  score 0",
         "4  board 1  flip 3  [-2 -1 +3] -> -3 +1 +2  moves left 4  leaves 3  score 0",
+        (
+            "5  board 2  flip 3  [-3 -2 -1] -> +1 +2 +3  cleared, 215 points  moves left 4  "
+            "leaves 3  score 430"
+        ),
+        (
+            "6  board 1  flip 1  [-2] -1 +3 -> +2 -1 +3  out of moves  moves left 0  "
+            "leaves 2  score 0"
+        ),
     ]
 
 
@@ -242,6 +292,8 @@ def press(projector: Projector, *keys: str) -> Projector:
 
 def test_time_brings_moves_and_the_end_stops_them(projector: Projector) -> None:
     assert (projector.number, projector.scene().pace) == (0, "2 moves a second")
+    assert (projector.is_paused, projector.is_over) == (False, False)
+    assert projector.scene().action == rules.FLIPS[1]
     for _ in range(3):
         projector.pass_time(0.3)
     assert projector.number == 1
@@ -265,13 +317,15 @@ def test_steps_go_forward_and_back_and_pause(forward: str, back: str, projector:
 
 
 def test_plus_and_minus_change_the_speed_within_bounds(projector: Projector) -> None:
-    assert press(projector, "+").speed == 4
-    assert press(projector, "=", *"+" * 20).speed == SPEEDS[-1]
-    assert press(projector, "-", "_", *"-" * 20).speed == SPEEDS[0]
+    assert [press(projector, key).speed for key in "+=-_--+"] == [4, 8, 4, 2, 1, 0.5, 1]
+    assert press(projector, *"+" * 20).speed == SPEEDS[-1]
+    assert press(projector, *"-" * 20).speed == SPEEDS[0]
 
 
 def test_j_asks_for_a_board_and_goes_there(projector: Projector) -> None:
-    press(projector, "j", "9", "backspace", "3")
+    press(projector, "j", "1", "X", "9", "backspace")
+    assert projector.scene().prompt == "go to board: 1"
+    press(projector, "backspace", "3")
     assert projector.scene().prompt == "go to board: 3"
     projector.pass_time(100)
     assert projector.number == 0  # nothing moves meanwhile
@@ -347,11 +401,14 @@ def test_escape_alone_is_a_key() -> None:
         assert keyboard.read(1) == "escape"
 
 
-def test_an_arrow_that_comes_in_pieces_is_one_key() -> None:
+@pytest.mark.parametrize(
+    ("first", "rest"), [(b"\x1b", b"[C"), (b"\x1b[", b"C"), (b"\x1bO", b"C"), (b"\x1b", b"OC")]
+)
+def test_an_arrow_that_comes_in_pieces_is_one_key(first: bytes, rest: bytes) -> None:
     with pseudo_terminal() as (ours, theirs), Keyboard(theirs) as keyboard:
-        os.write(ours, b"\x1b")
+        os.write(ours, first)
         keyboard._fill(1)
-        os.write(ours, b"[C")
+        os.write(ours, rest)
         assert keyboard.read(1) == "right"
 
 
@@ -361,6 +418,16 @@ def test_a_terminal_that_hangs_up_is_a_wish_to_quit() -> None:
         os.close(ours)
         assert keyboard.read(1) == "q"
     os.close(theirs)
+
+
+def test_a_terminal_that_cannot_be_read_is_a_wish_to_quit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pseudo_terminal() as (ours, theirs), Keyboard(theirs) as keyboard:
+        os.write(ours, b"x")
+        monkeypatch.setattr(os, "read", fail)
+        assert keyboard.read(1) == "q"
 
 
 def test_the_terminal_is_put_back_after_an_error() -> None:

@@ -61,8 +61,7 @@ class Keyboard:
             return ""
         if self._pending in (b"\x1b", b"\x1b[", b"\x1bO"):
             self._fill(ESCAPE_WAIT_S)
-        match = _KEY.match(self._pending)
-        code = match[0] if match else b""
+        code = next(_KEY.finditer(self._pending))[0]
         self._pending = self._pending[len(code) :]
         return _NAMES.get(code) or code.decode("latin-1")
 

@@ -63,7 +63,7 @@ def watch(
 
 
 def _render(lines: list[Line]) -> Text:
-    text = Text(no_wrap=True, overflow="crop")
+    text = Text(no_wrap=True)
     for line in lines:
         for piece, kind in line:
             text.append(piece, STYLES[kind])
