@@ -14,7 +14,15 @@ from bot import __version__, rules, strategy, wire
 from bot.client.client import Client, Listener
 from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind
-from bot.errors import BotError, Contradiction, Diverged, JournalError, NotAJournal, TokenRefused
+from bot.errors import (
+    BotError,
+    Contradiction,
+    Diverged,
+    JournalError,
+    NotAJournal,
+    ServiceUnavailable,
+    TokenRefused,
+)
 from bot.journal import events, writer
 from bot.journal.events import INIT, Event
 from bot.journal.folder import journal_path, last_start, new_run_id, newest
@@ -206,7 +214,13 @@ def _say_what_is_left(path: Path, watcher: Watcher) -> None:
 
 def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher) -> None:
     """Ask for a new run and open its journal."""
-    beginning = client.init(order.seed)
+    try:
+        beginning = client.init(order.seed)
+    except ServiceUnavailable as exc:
+        raise ServiceUnavailable(
+            f"{exc}; nothing was played. The verb `check` shows what the service answers, "
+            f"`--local` plays without a network"
+        ) from exc
     spec = writer.finite(beginning.spec)
     for place, why in beginning.layout.passed_over.items():
         watcher.notice(f"{place} is passed over for this run: {why}")

@@ -164,8 +164,10 @@ def test_failures_of_init_are_written_after_the_first_line(
     assert last_event(outcome.path)["retries"] == 2
 
 
-def test_an_init_that_never_succeeds_leaves_no_file(runs_dir: Path, clock: FakeClock) -> None:
-    with pytest.raises(ServiceUnavailable, match="nothing was played"):
+def test_an_init_that_never_succeeds_leaves_no_file_and_names_two_ways_out(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    with pytest.raises(ServiceUnavailable, match=r"nothing was played.*`check`.*`--local`"):
         play(Mortal(dict.fromkeys(range(1, 1000), LOST)), runs_dir, clock)
     assert list(runs_dir.glob("*.jsonl")) == []
 

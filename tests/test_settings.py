@@ -524,6 +524,7 @@ def test_a_bad_flag_is_a_usage_error(
 ) -> None:
     flag = f"--{name.replace('_', '-')}"
     message = f"Invalid value for '{flag}': expected {WOULD_DO[name]}, got {text!r}{why}"
+    message = message.removesuffix(".")
     said = call(f"{flag}={text}")
     assert_refused(said, 2, f"{message}; see sunpleat-bot --help", sent)
     said = call("check", f"{flag}={text}")
@@ -717,8 +718,8 @@ def test_a_file_that_may_not_be_read_is_a_configuration_error(
     ("flags", "message"),
     [
         (("--sed=7",), "No such option '--sed'. Did you mean '--seed'?; see sunpleat-bot --help"),
-        (("--seed",), "Option '--seed' requires an argument."),
-        (("--local=yes",), "Option '--local' does not take a value."),
+        (("--seed",), "Option '--seed' requires an argument"),
+        (("--local=yes",), "Option '--local' does not take a value"),
         (("chekc",), "No such command 'chekc'. Did you mean 'check'?; see sunpleat-bot --help"),
     ],
     ids=["misspelt", "no value", "a value too many", "misspelt verb"],

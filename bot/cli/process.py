@@ -32,7 +32,8 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as exc:
         context = getattr(exc, "ctx", None)
         hint = f"; see {context.command_path} --help" if context else ""
-        console.say(console.one_line(f"{NAME}: {exc.format_message()}{hint}"))
+        message = exc.format_message().removesuffix(".")
+        console.say(console.one_line(f"{NAME}: {message}{hint}"))
         return UsageError.exit_code
     except BotError as exc:
         console.say(console.one_line(f"{NAME}: {exc}"))

@@ -131,10 +131,7 @@ class Client:
         try:
             beginning, _ = self._exchange(None, attempt, give_up_s)
         except (ServiceUnavailable, TokenRefused) as exc:
-            raise ServiceUnavailable(
-                f"{exc}; nothing was played. The verb `check` shows what the service answers, "
-                f"`--local` plays without a network"
-            ) from exc
+            raise ServiceUnavailable(str(exc)) from exc
         return beginning
 
     def act(self, token: str, action: Action, predicted: State) -> Step:
