@@ -119,7 +119,7 @@ def parse_json(body: bytes) -> object:
         BrokenAnswer: the body is no JSON, or is nested more than `MAX_DEPTH` deep.
     """
     try:
-        value = _DECODER.decode(body.decode("utf-8-sig"))
+        value = _DECODER.decode(body.decode().removeprefix("\ufeff"))
     except RecursionError:
         raise BrokenAnswer(_TOO_DEEP) from None
     except ValueError as exc:
@@ -638,7 +638,7 @@ def brief(value: object) -> str:
 def _count(value: object) -> int:
     number = as_integer(value)
     if number is None or number < 0:
-        raise ValueError(value)
+        raise ValueError
     return number
 
 
@@ -646,7 +646,7 @@ def _member(*choices: object) -> Callable[[object], object]:
     def read(value: object) -> object:
         if value in choices and not isinstance(value, bool):
             return as_integer(value) or value
-        raise ValueError(value)
+        raise ValueError
 
     return read
 
@@ -655,7 +655,7 @@ def _garland(value: object) -> object:
     try:
         return parse_garland(value)
     except GarlandError as exc:
-        raise ValueError(value) from exc
+        raise ValueError from exc
 
 
 _CLAIMS: Final[Mapping[str, tuple[str, Callable[[object], object]]]] = {

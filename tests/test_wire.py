@@ -96,6 +96,7 @@ def mutants(draw: st.DrawFn, answer: dict[str, Any]) -> object:
         (b'{"a": 1, "a": 2}', {"a": 2}),
         (b"null", None),
         (b"[" * 100 + b"]" * 100, ...),
+        (b'[1, "x", ' + b"[], " * 99 + b"null]", [1, "x", *[[]] * 99, None]),
     ],
     ids=[
         "object",
@@ -106,6 +107,7 @@ def mutants(draw: st.DrawFn, answer: dict[str, Any]) -> object:
         "twice",
         "null",
         "100 deep",
+        "wide",
     ],
 )
 def test_json_in_utf_8_is_read(body: bytes, value: object) -> None:
@@ -157,6 +159,12 @@ def test_json_in_utf_8_is_read(body: bytes, value: object) -> None:
 def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
     with pytest.raises(BrokenAnswer, match=r"^the answer is (no JSON|JSON nested too deeply)"):
         wire.parse_json(body)
+
+
+@pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_json_does_not_have_is_named(name: str) -> None:
+    with pytest.raises(BrokenAnswer, match=rf"^the answer is no JSON \({name} is no JSON\)$"):
+        wire.parse_json(f'{{"a": {name}}}'.encode())
 
 
 @given(
@@ -426,6 +434,49 @@ def test_the_word_of_the_service_is_taken_before_the_prediction() -> None:
     claimed = LAYOUT.observed({**AFTER, "state": state, "score": 100.0}, PREDICTED)
     assert claimed.garland == (1, -2, 3)
     assert (claimed.phase, claimed.score, claimed.turn) == ("playing", 100, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "claim", "taken"),
+    [
+        ("templateIndex", "template_index", 8.0, 8),
+        ("endReason", "end_reason", None, None),
+        ("endReason", "end_reason", "banked", "banked"),
+        ("phase", "phase", "retry", "retry"),
+        ("leaves", "leaves", 0, 0),
+        ("leaves", "leaves", 2.0, 2),
+    ],
+)
+def test_a_claim_is_taken_as_the_rules_write_it(
+    name: str, attribute: str, claim: object, taken: object
+) -> None:
+    claimed = LAYOUT.observed({**AFTER, "state": {**AFTER["state"], name: claim}}, PREDICTED)
+    value = getattr(claimed, attribute)
+    assert (value, type(value)) == (taken, type(taken))
+
+
+@pytest.mark.parametrize(
+    ("name", "claim"),
+    [
+        ("phase", "won"),
+        ("phase", None),
+        ("templateIndex", 0),
+        ("templateIndex", 9),
+        ("templateIndex", True),
+        ("templateIndex", "1"),
+        ("leaves", -1),
+        ("leaves", 1.5),
+        ("turn", None),
+        ("endReason", "lost"),
+        ("endReason", False),
+        ("garland", [1, 1, 2]),
+    ],
+)
+def test_a_claim_that_the_rules_do_not_have_cannot_be_followed(name: str, claim: object) -> None:
+    answer = {**AFTER, "state": {**AFTER["state"], name: claim}}
+    with pytest.raises(Contradiction, match=r"^cannot follow the service: ") as caught:
+        LAYOUT.observed(answer, PREDICTED)
+    assert str(caught.value).endswith(f": {name} is {claim!r}")
 
 
 def test_a_game_that_the_service_calls_over_is_over() -> None:
