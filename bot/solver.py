@@ -83,8 +83,8 @@ def flip_towards(garland: Garland, length: int) -> int:
     Raises:
         ValueError: there is no such sequence.
     """
-    counts = range(1, len(garland) + 1) if length in lengths(garland, length) else ()
-    for count in counts:
-        if length - 1 in lengths(flip(garland, count), length - 1):
-            return count
+    if garland != target(len(garland)):
+        for count in range(1, len(garland) + 1):
+            if length - 1 in lengths(flip(garland, count), length - 1):
+                return count
     raise ValueError(f"no {length} flips restore {garland} with the last one only")

@@ -1,9 +1,9 @@
 """Mutation testing: change the code in every small way, and see whether a test notices.
 
-    python tests/mutation/mutate.py [--children N]
+    python tests/mutation/mutate.py [--children N] [MODULE ...]
 
-Prints what share of the mutants of each module the tests kill, and every mutant that lives and
-is not explained in `equivalent.toml`. Takes about an hour on two cores.
+Prints what share of the mutants of each module its tests kill, and every mutant that lives and
+is not explained in `equivalent.toml`. All modules take about an hour on two cores.
 
 Exit codes: 0 all is well, 1 a module is below the goal or a living mutant is not explained.
 """
@@ -11,23 +11,43 @@ Exit codes: 0 all is well, 1 a module is below the goal or a living mutant is no
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent.parent
 MUTMUT: Final = [sys.executable, "-m", "mutmut"]
-MODULES: Final = ("rules", "solver", "strategy", "wire", "journal", "replay")
 GOAL: Final = 0.95
 KILLED: Final = {"killed", "timeout", "segfault"}
+
+MODULES: Final[Mapping[str, tuple[str, ...]]] = {
+    "garland": ("test_garland",),
+    "solver": ("test_solver",),
+    "rules": ("test_rules",),
+    "strategy": ("test_strategy",),
+    "wire": ("test_wire",),
+    "journal": (
+        "test_journal",
+        "test_ledger",
+        "test_housekeeping",
+        "test_hostile_journals",
+        "test_replay",
+        "test_player",
+    ),
+    "replay": ("test_replay", "test_audit", "test_watch", "test_runs"),
+}
+"""What is mutated, and the tests that should notice."""
+
+PYTEST: Final = ("-p", "on_a_mutant", "-p", "no:xdist", "-p", "no:cacheprovider")
+SHARED: Final = ("bot", "tests", "configs", "docs", "runs", "README.md", "pyproject.toml")
 
 IMPORT_ALL: Final = """
 import pkgutil, bot
@@ -41,24 +61,36 @@ print(*state()._stats)
 
 
 class Laboratory:
-    """A copy of the project in which mutants are bred."""
+    """A copy of the project in which mutants of one module are bred."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, module: str, folder: Path) -> None:
         """Copy what git knows of the project to `folder`."""
-        self.folder = folder
-        self._settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
-        listed = self._output(["git", "ls-files", "-co", "--exclude-standard"], ROOT)
+        self._folder = folder
+        self._tests = [f"tests/{name}.py" for name in MODULES[module]]
+        listed = self._output(["git", "ls-files", "-co", "--exclude-standard", *SHARED], ROOT)
         for name in listed.splitlines():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
+        path = Path("bot", module)
+        settings = {
+            "source_paths": [str(path if (ROOT / path).is_dir() else path.with_suffix(".py"))],
+            "also_copy": SHARED,
+            "pytest_add_cli_args": PYTEST,
+            "pytest_add_cli_args_test_selection": self._tests,
+            "timeout_multiplier": 3.0,
+            "timeout_constant": 2.0,
+        }
+        with (folder / "pyproject.toml").open("a") as file:
+            file.write("\n[tool.mutmut]\n")
+            file.writelines(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
 
     def breed(self, children: int) -> dict[str, str]:
         """Try every mutant; return what became of each."""
-        log = self.folder / "mutmut.log"
+        log = self._folder / "mutmut.log"
         with log.open("w") as output:
             done = subprocess.run(
                 [*MUTMUT, "run", "--max-children", str(children)],
-                cwd=self.folder,
+                cwd=self._folder,
                 env=self._environment(),
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -66,26 +98,22 @@ class Laboratory:
             )
         if done.returncode:
             sys.exit(f"mutmut did not run to its end:\n{log.read_text()[-4000:]}")
-        lines = self._output([*MUTMUT, "results", "--all", "true"], self.folder).splitlines()
+        lines = self._output([*MUTMUT, "results", "--all", "true"], self._folder).splitlines()
         fates = dict(line.strip().split(": ") for line in lines if "__mutmut_" in line)
-        return {
-            **fates,
-            **dict(self._look_again(name for name in fates if fates[name] not in KILLED)),
-        }
+        return {**fates, **dict(self._look_again(n for n in fates if fates[n] not in KILLED))}
 
     def _look_again(self, survivors: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Try again, in a new process, what is called while modules are imported.
 
         Mutants are switched on after the modules were imported once for all.
         """
-        mutants = self.folder / "mutants"
+        mutants = self._folder / "mutants"
         early = self._output([sys.executable, "-c", IMPORT_ALL], mutants, "stats").split()
-        tests = self._settings["pytest_add_cli_args_test_selection"]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", *PYTEST]
         for name in survivors:
-            if name.rpartition("__mutmut_")[0] in early:
-                command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly"]
+            if function_of(name) in early:
                 done = subprocess.run(
-                    [*command, *self._settings["pytest_add_cli_args"], *tests],
+                    [*command, *self._tests],
                     cwd=mutants,
                     env=self._environment(name),
                     capture_output=True,
@@ -96,10 +124,10 @@ class Laboratory:
 
     def difference(self, name: str) -> tuple[str, str]:
         """Return the lines that a mutant takes away, and those that it puts in their place."""
-        shown = self._output([*MUTMUT, "show", name], self.folder).splitlines()
-        body = [line for line in shown if not line.startswith(("---", "+++", "#"))]
+        shown = self._output([*MUTMUT, "show", name], self._folder).splitlines()
+        lines = [line for line in shown if not line.startswith(("---", "+++", "#"))]
         old, new = (
-            "\n".join(line[1:].strip() for line in body if line.startswith(sign)) for sign in "-+"
+            "\n".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+"
         )
         return old, new
 
@@ -121,46 +149,45 @@ class Laboratory:
         return {**own, **active, "PYTHONPATH": str(HERE)}
 
 
-def module_of(name: str) -> str:
-    """Return the module of the design that a mutant belongs to."""
-    return name.split(".")[1]
+def function_of(name: str) -> str:
+    """Return the function that a mutant is one of."""
+    return name.rpartition("__mutmut_")[0]
+
+
+def report(module: str, fates: Mapping[str, str], laboratory: Laboratory) -> bool:
+    """Print what became of the mutants of a module; tell whether it is good enough."""
+    explained = {
+        (mutant["function"], mutant["was"], mutant["became"])
+        for mutant in tomllib.loads((HERE / "equivalent.toml").read_text())["mutant"]
+    }
+    living = [name for name, fate in fates.items() if fate not in KILLED]
+    differences = {name: laboratory.difference(name) for name in living}
+    unexplained = [
+        name for name in living if (function_of(name), *differences[name]) not in explained
+    ]
+    share = 1 - len(living) / len(fates)
+    print(
+        f"{module}: {len(fates)} mutants, {share:.1%} killed, {len(living)} alive, "
+        f"{len(living) - len(unexplained)} of them explained",
+        flush=True,
+    )
+    for name in unexplained:
+        was, became = differences[name]
+        print(f"    {name} ({fates[name]})\n      - {was}\n      + {became}", flush=True)
+    return share >= GOAL and not unexplained
 
 
 def main() -> int:
     """Breed, print, and tell whether all is well."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--children", type=int, default=os.cpu_count() or 1)
-    children = parser.parse_args().children
-    explained = {
-        (entry["function"], entry["was"], entry["became"])
-        for entry in tomllib.loads((HERE / "equivalent.toml").read_text())["mutant"]
-    }
+    parser.add_argument("modules", metavar="MODULE", nargs="*", choices=[*MODULES, []])
+    arguments = parser.parse_args()
     is_well = True
-    with tempfile.TemporaryDirectory() as folder:
-        laboratory = Laboratory(Path(folder))
-        by_module: dict[str, list[str]] = defaultdict(list)
-        fates = laboratory.breed(children)
-        for name in fates:
-            by_module[module_of(name)].append(name)
-        print(f"{'module':12}{'mutants':>8}{'killed':>8}{'share':>8}  living, explained")
-        for module in MODULES:
-            names = by_module[module]
-            living = [name for name in names if fates[name] not in KILLED]
-            unexplained = [
-                (name, old, new)
-                for name in living
-                for old, new in [laboratory.difference(name)]
-                if (name.rpartition("__mutmut_")[0], old, new) not in explained
-            ]
-            killed = len(names) - len(living)
-            share = killed / len(names)
-            is_well &= share >= GOAL and not unexplained
-            print(
-                f"{module:12}{len(names):8}{killed:8}{share:8.1%}"
-                f"  {len(living)}, {len(living) - len(unexplained)}"
-            )
-            for name, old, new in unexplained:
-                print(f"    {name} ({fates[name]})\n      - {old}\n      + {new}")
+    for module in arguments.modules or MODULES:
+        with tempfile.TemporaryDirectory() as folder:
+            laboratory = Laboratory(module, Path(folder))
+            is_well &= report(module, laboratory.breed(arguments.children), laboratory)
     return 0 if is_well else 1
 
 

@@ -1,11 +1,21 @@
-"""A pytest plugin for mutation testing: a mutant lives in one process, so no other is started."""
+"""A pytest plugin for mutants: one lives in one process, and its death need not be beautiful."""
 
 from __future__ import annotations
 
 import subprocess
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import Phase
+
+hypothesis.settings.register_profile(
+    "on a mutant",
+    phases=(Phase.explicit, Phase.generate),
+    database=None,
+    report_multiple_bugs=False,
+)
+hypothesis.settings.load_profile("on a mutant")
 
 
 @pytest.fixture(autouse=True)
