@@ -8,8 +8,9 @@ for those that only a worse player leaves behind. It is pure; sending the action
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import count
+from operator import itemgetter, or_
 from typing import Final, NamedTuple
 
 from bot import rules, solver
@@ -67,7 +68,7 @@ def is_met(state: State, goal: Goal) -> bool:
 
 def is_reachable(bank_at: int) -> bool:
     """Tell whether some play from a fresh run ends on exactly `bank_at` points."""
-    return _requests_to_gain(bank_at, first_board=1) is not None
+    return _wasted_flips(bank_at, first_board=1) is not None
 
 
 def nearest_reachable(bank_at: int) -> tuple[int, int]:
@@ -112,9 +113,8 @@ def _best_award(template_index: int) -> int:
 
 def _is_spoilt(state: State) -> bool:
     """Tell whether flips have been wasted on the board at hand."""
-    if state.phase != rules.PLAYING:
-        return False
-    return state.remaining_moves - solver.distance(state.garland) != rules.SPARE_MOVES
+    spare = state.remaining_moves - solver.distance(state.garland)
+    return state.phase == rules.PLAYING and spare != rules.SPARE_MOVES
 
 
 class _Finish(NamedTuple):
@@ -133,14 +133,15 @@ def _decide_exactly(state: State, points: int) -> Action:
     if points > FAR and not _is_spoilt(state):
         return _onward(state)
     if state.phase == rules.CLEARED:
-        reachable = _requests_to_gain(points, state.board_number + 1) is not None
-        return rules.NEXT_BOARD if reachable else rules.BANK
+        is_open = _wasted_flips(points, state.board_number + 1) is not None
+        return rules.NEXT_BOARD if is_open else rules.BANK
+    # The pars of further boards need no counting: more boards waste more flips, too.
     plans = [
-        (finish.requests + further, finish.requests, finish.action)
+        (finish.requests + wasted, finish.requests, finish.action)
         for finish in _finishes(state)
-        if (further := _requests_to_gain(points - finish.award, state.board_number + 1)) is not None
+        if (wasted := _wasted_flips(points - finish.award, state.board_number + 1)) is not None
     ]
-    return min(plans, key=lambda plan: plan[:2])[2] if plans else rules.BANK
+    return min(plans, key=itemgetter(0, 1))[2] if plans else rules.BANK
 
 
 def _finishes(state: State) -> list[_Finish]:
@@ -155,7 +156,6 @@ def _finishes(state: State) -> list[_Finish]:
                 rules.FLIPS[solver.flip_towards(state.garland, length) - 1],
             )
             for length in solver.lengths(state.garland, min(remaining, LONGEST))
-            if length > 0
         ]
     if state.phase == rules.RETRY or state.leaves > 1:
         again = rules.RETRY_BOARD if state.phase == rules.RETRY else rules.RESTART
@@ -167,54 +167,36 @@ def _finishes(state: State) -> list[_Finish]:
     return finishes
 
 
-def _requests_to_gain(points: int, first_board: int) -> int | None:
-    """Return the fewest requests that gain exactly `points` on boards from `first_board` on.
+def _wasted_flips(points: int, first_board: int) -> int | None:
+    """Return how many flips are wasted on the way that gains exactly `points` with fewest boards.
 
-    Each board takes a `next`, its par, and its wasted flips. None: it cannot be done. Boards
-    that are far off are counted by whole cycles of the templates that repeat.
+    The boards are those from `first_board` on; those that are far off are left out in whole
+    cycles of the templates that repeat, played as best can be. None: it cannot be done.
     """
-    cycle = _cycle()
-    cycles = max(0, points - FAR) // cycle.points
-    requests = cycles * cycle.requests
+    points -= max(0, points - FAR) // _cycle() * _cycle()
     best = least = 0
     sums = 1  # bit w is set where the boards so far can waste w flips in all
     board = first_board
-    while least <= points - cycles * cycle.points:
-        wasted, odd = divmod(best + cycles * cycle.points - points, WASTE_PRICE)
+    while least <= points:
+        wasted, odd = divmod(best - points, WASTE_PRICE)
         if wasted >= 0 and not odd and sums >> wasted & 1:
-            return requests + wasted
+            return wasted
         index = rules.template_index(board)
         wastes = _wastes(index)
-        requests += 1 + rules.template(index).par
         best += _best_award(index)
         least += _best_award(index) - WASTE_PRICE * max(wastes)
-        sums = _sum_sets(sums, wastes)
+        sums = reduce(or_, (sums << waste for waste in wastes))
         board += 1
     return None
 
 
-class _Cycle(NamedTuple):
-    """The templates that repeat, played as best can be."""
-
-    points: int
-    requests: int
-
-
 @cache
-def _cycle() -> _Cycle:
-    indices = {rules.template_index(rules.INTRODUCTION + 1 + board) for board in range(8)}
-    return _Cycle(
-        points=sum(map(_best_award, indices)),
-        requests=sum(1 + rules.template(index).par for index in indices),
+def _cycle() -> int:
+    """Return the points of the templates that repeat, played as best can be."""
+    first = rules.INTRODUCTION + 1
+    return sum(
+        _best_award(index) for index in {*map(rules.template_index, range(first, 2 * first))}
     )
-
-
-def _sum_sets(sums: int, wastes: tuple[int, ...]) -> int:
-    """Return, as a bit set, every sum of a member of the bit set `sums` and one of `wastes`."""
-    result = 0
-    for waste in wastes:
-        result |= sums << waste
-    return result
 
 
 @cache
