@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import socket
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from calls import Call, Said
+from harness import environment
 
+from bot.cli import process
 from bot.client.clock import Clock, StopRequest
-
-sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import `standins`
 
 OUTSIDE: Final = pytest.fail.Exception
 """What a connection to another machine ends with: no `except Exception` hides it."""
@@ -52,6 +53,37 @@ class FakeClock(Clock):
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin in an empty folder, with an environment that says nothing to the bot."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ.keys() - environment().keys():
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def call(alone: None, capsys: pytest.CaptureFixture[str]) -> Call:  # noqa: ARG001 - the folder
+    """Call the bot in this process and an empty folder."""
+
+    def run(*arguments: str) -> Said:
+        code = process.run(list(arguments))
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def fake_clock_of_calls(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """Let every call of the bot play on a clock that nobody waits for."""
+
+    def on_fake_clock(stop: StopRequest) -> Clock:
+        clock.stop = stop
+        return clock
+
+    monkeypatch.setattr("bot.cli.playing.Clock", on_fake_clock)
+    return clock
 
 
 def _is_here(host: object) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
-from harness import environment
+from calls import Call, Said
 from standins import (
     KEY,
     Plan,
@@ -26,37 +25,9 @@ from standins import (
     reply,
 )
 
-from bot.cli import process
 from bot.service import Answer, Service
 
 INIT: Final = "/api/games/sunpleat/init"
-
-
-class Said(NamedTuple):
-    """What a call of the bot gave back."""
-
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Said]
-
-
-@pytest.fixture
-def call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Call:
-    """Call the bot in this process and an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ.keys() - environment().keys():
-        monkeypatch.delenv(name)
-
-    def run(*arguments: str) -> Said:
-        code = process.run(list(arguments))
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 class Changed(Service):

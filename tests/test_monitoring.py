@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import prometheus_client.exposition
 import pytest
+from calls import Call
 from conftest import FakeClock
 from harness import ROOT, environment, flags, only_journal, run_bot
 from prometheus_client.parser import text_string_to_metric_families
@@ -38,9 +39,8 @@ from standins import (
     reply,
 )
 
-from bot.cli import monitoring, process
+from bot.cli import monitoring
 from bot.cli.monitoring import METRICS_EVERY_S, Notifier
-from bot.client.clock import Clock, StopRequest
 from bot.journal.lock import lock
 
 INIT: Final = "/api/games/sunpleat/init?seed=7"
@@ -48,42 +48,13 @@ OK: Final = reply(200, b"OK", ("Content-Type", "text/plain"))
 BUSY: Final = reply(503, b"")
 
 
-class Said(NamedTuple):
-    """What a call of the bot gave back."""
-
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Said]
-
-
-@pytest.fixture
-def call(
-    tmp_path: Path,
-    clock: FakeClock,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Call:
-    """Call the bot in this process and an empty folder, on a clock that nobody waits for."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ.keys() - environment().keys():
-        monkeypatch.delenv(name)
-
-    def on_fake_clock(stop: StopRequest) -> Clock:
-        clock.stop = stop
-        return clock
-
-    monkeypatch.setattr("bot.cli.playing.Clock", on_fake_clock)
+@pytest.fixture(autouse=True)
+def _on_a_clock_that_nobody_waits_for(
+    fake_clock_of_calls: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in ("bot.console", "bot.cli.monitoring"):
-        monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=clock.monotonic))
-
-    def run(*arguments: str) -> Said:
-        code = process.run(list(arguments))
-        return Said(code, *capsys.readouterr())
-
-    return run
+        clock = SimpleNamespace(monotonic=fake_clock_of_calls.monotonic)
+        monkeypatch.setattr(f"{module}.time", clock)
 
 
 # Pings

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import pytest
+from calls import Call
 from conftest import FakeClock
 from harness import (
     PATIENCE_S,
     ROOT,
     actions_of,
-    environment,
     flags,
     last_event,
     only_journal,
@@ -30,8 +29,6 @@ from harness import (
 )
 from standins import Reply, Request, StandIn, in_order, journal_lines, reply
 
-from bot.cli import process
-from bot.client.clock import Clock, StopRequest
 from bot.strategy import AT_LEAST, AT_MOST, BANK_RULES, EXACTLY
 
 pytestmark = pytest.mark.slow
@@ -39,46 +36,10 @@ pytestmark = pytest.mark.slow
 BUSY: Final = reply(503, b"")
 
 
-class Said(NamedTuple):
-    """What a call of the bot gave back."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def result(self) -> Mapping[str, Any]:
-        """The object that `--json` prints."""
-        value: Mapping[str, Any] = json.loads(self.out)
-        return value
-
-
-Call = Callable[..., Said]
-
-
 @pytest.fixture
-def call(
-    tmp_path: Path,
-    clock: FakeClock,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Call:
-    """Call the bot in this process and an empty folder, on a clock that nobody waits for."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ.keys() - environment().keys():
-        monkeypatch.delenv(name)
-
-    def on_fake_clock(stop: StopRequest) -> Clock:
-        clock.stop = stop
-        return clock
-
-    monkeypatch.setattr("bot.cli.playing.Clock", on_fake_clock)
-
-    def run(*arguments: str) -> Said:
-        code = process.run([*arguments, "--json", "--quiet"])
-        return Said(code, *capsys.readouterr())
-
-    return run
+def call(call: Call, fake_clock_of_calls: FakeClock) -> Call:  # noqa: ARG001 - nobody waits
+    """Call the bot for its result alone."""
+    return lambda *arguments: call(*arguments, "--json", "--quiet")
 
 
 # Thresholds

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 import pytest
+from calls import Call, Said
 from harness import environment, run_bot
 from hypothesis import example, given
 from hypothesis import settings as tuned
 from hypothesis import strategies as st
 from standins import KEY
 
-from bot.cli import process
 from bot.cli.options import SETTINGS, BaseUrl, Folder, PingUrl, Setting, Text
 from bot.cli.settings import Settings
 from bot.client.clock import StopRequest
@@ -35,27 +35,8 @@ FILE: Final = "given.toml"
 EVERY_SETTING: Final = pytest.mark.parametrize("setting", SETTINGS, ids=NAMES)
 
 
-class Said(NamedTuple):
-    """What a call of the bot gave back."""
-
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Said]
-
-
 @pytest.fixture(autouse=True)
-def _nothing_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin in an empty folder, with an environment that says nothing to the bot."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ.keys() - environment().keys():
-        monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def sent(monkeypatch: pytest.MonkeyPatch, alone: None) -> list[str]:  # noqa: ARG001 - an empty folder
     """Answer every request truly, whatever its host; this is the address of each."""
     addresses: list[str] = []
     adapter = LocalAdapter(Service(KEY))
@@ -69,17 +50,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Transport, "send", send)
     return addresses
-
-
-@pytest.fixture
-def call(sent: list[str], capsys: pytest.CaptureFixture[str]) -> Call:  # noqa: ARG001 - it answers
-    """Call the bot in this process."""
-
-    def run(*arguments: str) -> Said:
-        code = process.run(list(arguments))
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
