@@ -25,6 +25,7 @@ from bot.errors import ActionError, JournalError
 from bot.service import LOCAL_URL, MAX_BODY, LocalAdapter, Service, load_key
 from bot.strategy import Goal
 
+FRESH_STATE: Final = json.loads((Path(__file__).parent / "data" / "fresh_state.json").read_text())
 INIT: Final = "/api/games/sunpleat/init"
 ACTION: Final = "/api/games/sunpleat/action"
 SERVICE: Final = Service(b"a key of the tests")
@@ -62,25 +63,7 @@ def test_init_answers_with_a_fresh_run_and_a_description_of_the_game() -> None:
         "gameOver",
         "spec",
     ]
-    assert answer["state"] == {
-        "version": 1,
-        "phase": "playing",
-        "boardNumber": 1,
-        "templateIndex": 1,
-        "n": 3,
-        "par": 1,
-        "garland": [-2, -1, 3],
-        "target": [1, 2, 3],
-        "movesUsed": 0,
-        "moveBudget": 5,
-        "remainingMoves": 5,
-        "leaves": 3,
-        "score": 0,
-        "clearedBoards": 0,
-        "lastAward": 0,
-        "endReason": None,
-        "turn": 0,
-    }
+    assert answer["state"] == FRESH_STATE
     assert answer["legalActions"] == [
         {"type": "flip", "count": 1},
         {"type": "flip", "count": 2},
