@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -365,7 +366,9 @@ def test_a_layout_is_written_and_read_back_alike() -> None:
     ids=json.dumps,
 )
 def test_what_is_no_layout_is_refused(value: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"a path is|where the token"):
+    with pytest.raises(
+        ValueError, match=r"^a path is|^it does not say where the token and the garland were found$"
+    ):
         wire.layout_from_json(value)
 
 
@@ -396,6 +399,73 @@ def test_what_stands_under_an_empty_key_is_not_found() -> None:
     assert layout == LAYOUT
 
 
+@pytest.mark.parametrize("length", [100, 101], ids=str)
+def test_what_stands_under_a_name_of_more_than_100_characters_is_not_found(length: int) -> None:
+    answer = {"stateToken": "x", "x" * length: INIT["state"]}
+    if length > 100:
+        with pytest.raises(Contradiction, match="no garland"):
+            wire.discover(answer, WireSettings())
+    else:
+        layout = wire.discover(answer, WireSettings())
+        assert layout.garlands == (("x" * length, "garland"),)
+
+
+def test_a_name_may_be_written_with_hyphens_and_underscores() -> None:
+    state = {"garland": [-2, -1, 3], "moves-used": 0, "cleared_boards": 0, "END-REASON": None}
+    layout = wire.discover({"state-token": "x", **state}, WireSettings())
+    assert layout.token == ("state-token",)
+    assert [name for name, _ in layout.compared] == ["movesUsed", "clearedBoards", "endReason"]
+
+
+def test_a_target_that_looks_like_the_garland_is_none() -> None:
+    layout = wire.discover({**INIT, "puzzle": {"target": [-2, -1, 3]}}, WireSettings())
+    assert layout.garlands == LAYOUT.garlands
+
+
+@pytest.mark.parametrize(
+    ("changed", "place", "why"),
+    [
+        ({"leaves": ["a", "b", "c"]}, "leaves", "a list where an integer was expected"),
+        ({"leaves": [1, 2, 3]}, "leaves", "a list of integers where an integer was expected"),
+        ({"turn": 0.5}, "turn", "a fraction where an integer was expected"),
+        ({"turn": None}, "turn", "null where an integer was expected"),
+        ({"phase": True}, "phase", "a boolean where a text was expected"),
+        ({"target": [[1], [2]]}, "target", "a list where a list of integers was expected"),
+        ({"endReason": ""}, "endReason", "a text where null was expected"),
+        ({"legalActions": ["flip 1"]}, "legalActions", "not whole actions"),
+        ({"best": {"turn": 5}}, "best.turn", "other"),
+    ],
+)
+def test_a_field_in_another_encoding_is_passed_over_in_words(
+    changed: dict[str, object], place: str, why: str
+) -> None:
+    answer = {"stateToken": "x", "garland": [-2, -1, 3], **changed}
+    layout = wire.discover(answer, WireSettings())
+    assert (layout.compared, layout.passed_over) == ((), {place: why})
+
+
+def test_a_field_that_is_wrong_from_the_start_is_named_with_both_values() -> None:
+    answer = {"stateToken": "x", "garland": [-2, -1, 3], "moveBudget": 6}
+    with pytest.raises(Contradiction) as caught:
+        wire.discover(answer, WireSettings())
+    assert str(caught.value) == (
+        "the answer to init has moveBudget 6 where a fresh run has 5; "
+        "the setting wire.ignore lists fields to pass over"
+    )
+
+
+def test_an_answer_without_a_token_is_broken() -> None:
+    with pytest.raises(BrokenAnswer, match=r"^the answer has no token$"):
+        wire.discover({"garland": [-2, -1, 3]}, WireSettings())
+
+
+@pytest.mark.parametrize("length", [80, 81, 200], ids=str)
+def test_a_value_is_shown_in_at_most_80_characters(length: int) -> None:
+    value = "x" * (length - 2)
+    shown = wire.brief(value)
+    assert shown == (repr(value) if length == 80 else "'" + "x" * 76 + "...")
+
+
 def test_the_spec_is_found_wherever_it_is() -> None:
     assert wire.find_spec(INIT) == INIT["spec"]
     assert wire.find_spec({"data": {"SPEC": [1]}}) == [1]
@@ -418,6 +488,23 @@ def test_a_field_that_went_missing_differs(name: str) -> None:
     answer = {key: value for key, value in AFTER.items() if key != name}
     (difference,) = LAYOUT.read(answer, PREDICTED).differences.values()
     assert difference["observed"] == "(missing)"
+
+
+def test_of_two_fields_of_one_name_the_shallow_one_has_it() -> None:
+    state = {"garland": [-2, -1, 3], "score": 0}
+    layout = wire.discover({"token": "x", "a": {"b": state}, "z": state}, WireSettings())
+    wrong = {"garland": [1, 2, 3], "score": 7}
+    answer = {"token": "y", "a": {"b": wrong}, "z": wrong}
+    assert list(layout.read(answer, PREDICTED).differences) == ["score", "a.b.score"]
+
+
+def test_where_no_copy_of_the_garland_is_right_each_differs() -> None:
+    state = {"garland": [-2, -1, 3]}
+    layout = wire.discover({"token": "x", "a": state, "z": state}, WireSettings())
+    wrong = {"garland": [3, 2, 1]}
+    reading = layout.read({"token": "y", "a": wrong, "z": wrong}, PREDICTED)
+    assert reading.differences == {"garland": {"predicted": [1, 2, 3], "observed": [3, 2, 1]}}
+    assert reading.layout == layout
 
 
 def test_a_field_that_is_new_is_not_compared() -> None:
@@ -477,6 +564,12 @@ def test_a_claim_that_the_rules_do_not_have_cannot_be_followed(name: str, claim:
     with pytest.raises(Contradiction, match=r"^cannot follow the service: ") as caught:
         LAYOUT.observed(answer, PREDICTED)
     assert str(caught.value).endswith(f": {name} is {claim!r}")
+
+
+def test_what_the_service_does_not_say_is_as_predicted() -> None:
+    layout = wire.discover({"token": "x", "garland": [-2, -1, 3], "score": 0}, WireSettings())
+    answer = {"token": "y", "garland": [1, 2, 3], "score": 100}
+    assert layout.observed(answer, PREDICTED) == replace(PREDICTED, score=100)
 
 
 def test_a_game_that_the_service_calls_over_is_over() -> None:
