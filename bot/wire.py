@@ -206,8 +206,12 @@ class _Group:
             observed = self._observe(holder)
         except (LookupError, TypeError):
             return False
-        # Unlike ==, these bytes tell 1 from 1.0 and True, and they are made faster than a text.
-        return marshal.dumps(observed, 0) == marshal.dumps(self._expect(expected), 0)
+        return _to_the_letter(observed) == _to_the_letter(self._expect(expected))
+
+
+def _to_the_letter(value: Any) -> bytes:
+    """Write a value so that, unlike with ==, 1 is not 1.0 and not True; faster than a text is."""
+    return marshal.dumps(value, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +279,9 @@ class Layout:
             return self
         lineage = _above(live)
         stale = _above(self.garlands) - lineage
-        compared = tuple((name, path) for name, path in self.compared if path[:-1] not in stale)
+        compared = tuple(
+            (name, path) for name, path in self.compared if stale.isdisjoint(_above([path]))
+        )
         return replace(self, garlands=live, compared=compared)
 
     def differences(self, answer: object, predicted: State) -> Differences:

@@ -454,9 +454,60 @@ def test_a_field_that_is_wrong_from_the_start_is_named_with_both_values() -> Non
     )
 
 
-def test_an_answer_without_a_token_is_broken() -> None:
+@pytest.mark.parametrize("changed", [{}, {"stateToken": ""}, {"token": 7}, {"state": {}}])
+def test_an_answer_without_a_token_is_broken(changed: dict[str, object]) -> None:
     with pytest.raises(BrokenAnswer, match=r"^the answer has no token$"):
-        wire.discover({"garland": [-2, -1, 3]}, WireSettings())
+        wire.discover({"garland": [-2, -1, 3], **changed}, WireSettings())
+
+
+@pytest.mark.parametrize(
+    ("tokens", "place"),
+    [
+        ({"a": {"token": "1"}, "token": "2"}, ("token",)),
+        ({"a": {"token": "1"}, "z": {"stateToken": "2"}}, ("z", "stateToken")),
+        ({"a": {"state": "1"}, "token": "2", "state": "3"}, ("token",)),
+        ({"state": "1"}, ("state",)),
+    ],
+)
+def test_the_likeliest_token_is_taken(tokens: dict[str, object], place: wire.Path) -> None:
+    layout = wire.discover({"garland": [-2, -1, 3], **tokens}, WireSettings())
+    assert layout.token == place
+
+
+def test_a_setting_says_where_the_token_and_the_garland_are() -> None:
+    paths = {"token": ("ticket",), "garland": ("rows", "0", "hung")}
+    hung = [-2, -1, 3]
+    answer = {"ticket": "a", "rows": [{"hung": hung}], "token": "b", "garland": hung}
+    layout = wire.discover(answer, WireSettings(paths))
+    assert (layout.token, layout.garlands) == (("ticket",), (("rows", "0", "hung"),))
+    reading = layout.read({**answer, "rows": [{"hung": [1, 2, 3]}]}, PREDICTED)
+    assert (reading.token, reading.differences) == ("a", {})
+
+
+def test_a_setting_that_points_to_no_garland_is_told_with_its_place() -> None:
+    with pytest.raises(Contradiction) as caught:
+        wire.discover(INIT, WireSettings({"garland": ("state", "target")}))
+    assert str(caught.value) == (
+        "the answer to init does not have the garland [-2, -1, 3] at state.target, "
+        "where the setting wire.garland points"
+    )
+
+
+@pytest.mark.parametrize("ignored", ["leaves", "state.leaves"])
+def test_a_field_is_ignored_by_its_name_or_its_path(ignored: str) -> None:
+    answer = {**INIT, "state": {**INIT["state"], "leaves": 5}}
+    layout = wire.discover(answer, WireSettings(ignore=frozenset({ignored})))
+    assert set(LAYOUT.compared) - set(layout.compared) == {("leaves", ("state", "leaves"))}
+
+
+@pytest.mark.parametrize(
+    "changed", [{"score": "0"}, {"score": None}, {"legalActions": [{"type": "bank"}]}]
+)
+def test_a_score_in_any_encoding_and_legal_actions_have_to_be_right(
+    changed: dict[str, object],
+) -> None:
+    with pytest.raises(Contradiction, match=f"has {next(iter(changed))} "):
+        wire.discover({**INIT, **changed}, WireSettings())
 
 
 @pytest.mark.parametrize("length", [80, 81, 200], ids=str)
@@ -496,6 +547,46 @@ def test_of_two_fields_of_one_name_the_shallow_one_has_it() -> None:
     wrong = {"garland": [1, 2, 3], "score": 7}
     answer = {"token": "y", "a": {"b": wrong}, "z": wrong}
     assert list(layout.read(answer, PREDICTED).differences) == ["score", "a.b.score"]
+
+
+def test_a_copy_that_stays_behind_is_dropped_with_all_that_stands_beside_and_below_it() -> None:
+    state = {"garland": [-2, -1, 3], "score": 0}
+    copy = {**state, "more": {"turn": 0}}
+    layout = wire.discover({"token": "x", "a": state, "z": {"y": copy}}, WireSettings())
+    assert [path for _, path in layout.compared] == [
+        ("a", "score"),
+        ("z", "y", "score"),
+        ("z", "y", "more", "turn"),
+    ]
+    moved = {"garland": [1, 2, 3], "score": 215}
+    reading = layout.read({"token": "y", "a": moved, "z": {"y": copy}}, PREDICTED)
+    assert reading.differences == {}
+    assert reading.layout.garlands == (("a", "garland"),)
+    assert reading.layout.compared == (("score", ("a", "score")),)
+
+
+def test_copies_that_change_alike_are_all_kept() -> None:
+    state = {"garland": [-2, -1, 3], "score": 0}
+    layout = wire.discover({"token": "x", "a": state, "z": state}, WireSettings())
+    moved = {"garland": [1, 2, 3], "score": 215}
+    reading = layout.read({"token": "y", "a": moved, "z": moved}, PREDICTED)
+    assert (reading.differences, reading.layout) == ({}, layout)
+
+
+def test_a_field_of_the_state_differs_though_all_above_it_is_right() -> None:
+    answer = {**AFTER, "state": {**AFTER["state"], "leaves": 2}}
+    assert LAYOUT.read(answer, PREDICTED).differences == {"leaves": {"predicted": 3, "observed": 2}}
+
+
+def test_an_answer_that_lost_its_token_is_broken() -> None:
+    with pytest.raises(BrokenAnswer, match=r"^the answer has no token at stateToken$"):
+        LAYOUT.read({**AFTER, "stateToken": None}, PREDICTED)
+
+
+def test_the_legal_actions_are_those_of_the_page() -> None:
+    flips = [{"type": "flip", "count": count} for count in (1, 2, 3)]
+    assert wire.legal_actions(rules.fresh()) == [*flips, {"type": "restart"}, {"type": "bank"}]
+    assert wire.legal_actions(PREDICTED) == [{"type": "next"}, {"type": "bank"}]
 
 
 def test_where_no_copy_of_the_garland_is_right_each_differs() -> None:

@@ -33,7 +33,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "solver": ("test_solver",),
     "rules": ("test_rules",),
     "strategy": ("test_strategy",),
-    "wire": ("test_wire", "test_stand_ins"),
+    "wire": ("test_wire",),
     "journal": (
         "test_journal",
         "test_ledger",
