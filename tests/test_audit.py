@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 from conftest import FakeClock
-from eventful import BUSY, NO_TOKEN, Troubled, eventful, more_points, plain
+from eventful import BUSY, NO_TOKEN, Troubled, eventful, more_points, plain, play_troubled
 from harness import plan_game, run_events, write_journal
-from standins import KEY, StandIn, journal_lines, transport_to
+from standins import KEY, Call, StandIn, journal_lines, transport_to
 
 from bot import wire
 from bot.cli import process
@@ -22,6 +22,7 @@ from bot.client.limits import Limits
 from bot.errors import ServiceUnavailable
 from bot.journal.reader import parse_line, read_lines
 from bot.replay.audit import MAX_REFUSALS, Findings, audit, choose, moves
+from bot.replay.verify import Problem
 from bot.service import LOCAL_URL, Answer, Service
 from bot.strategy import Goal
 
@@ -172,6 +173,25 @@ def test_moves_on_which_the_service_was_followed_agree_with_the_service_that_sai
     assert (findings.agreed, [problem.line for problem in findings.problems]) == (41, [16])
 
 
+def test_a_service_that_contradicts_itself_agrees_where_it_was_followed_in_that(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(
+        play_troubled({8: [two_scores] * 2}, Call(bank_at=1970, is_following=True)),
+    )
+    findings = ask(path, Troubled({8: [two_scores] * 2, 9: [two_scores] * 2}))
+    assert (findings.asked, findings.agreed) == (42, 41)
+    assert findings.problems == [
+        Problem(14, 13, "next: the service says score is 671, expected 670")
+    ]
+
+
+def two_scores(answer: dict[str, Any]) -> dict[str, Any]:
+    """Answer with another score beside the true state."""
+    return {**answer, "score": answer["score"] + 1}
+
+
 def test_an_answer_that_contradicts_the_journal_is_a_problem_of_that_line(journal: Path) -> None:
     findings = ask(journal, Troubled({9: [more_points] * 2, 20: [more_points] * 2}))
     assert [(problem.line, problem.seq) for problem in findings.problems] == [(10, 9), (21, 20)]
@@ -185,7 +205,8 @@ def test_an_answer_that_contradicts_the_journal_is_a_problem_of_that_line(journa
 def test_a_move_that_the_service_calls_illegal_is_a_problem(journal: Path) -> None:
     refusing = Answer(200, b'{"ok": false, "reason": "no", "legalActions": []}')
     findings = ask(journal, Troubled({1: [refusing] * 4}))
-    assert [problem.line for problem in findings.problems] == [2]
+    refusal = f"the service refused flip 2 at {LOCAL_URL}, a legal action, 4 times: no"
+    assert findings.problems == [Problem(2, 1, f"flip 2: {refusal}")]
 
 
 def test_an_answer_that_was_lost_is_asked_for_again(journal: Path) -> None:

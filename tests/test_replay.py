@@ -31,7 +31,7 @@ from bot.journal.ledger import Ledger
 from bot.journal.reader import _HEAD, parse_line, read_lines
 from bot.journal.recover import recover
 from bot.journal.shortcut import Walk
-from bot.replay.verify import MAX_PROBLEMS, Problem, Verification
+from bot.replay.verify import MAX_PROBLEMS, Problem, Verification, action_in
 from bot.strategy import Goal
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
@@ -85,6 +85,7 @@ def test_a_journal_that_the_bot_wrote_verifies(name: str, tmp_path: Path) -> Non
     verification = verify(path)
     assert verification.problems == []
     assert verification.lines == len(path.read_bytes().splitlines())
+    assert verification.torn_bytes == 0
 
 
 @pytest.mark.slow
@@ -540,7 +541,6 @@ def test_a_doubled_line_is_caught_even_where_the_others_are_renumbered(
 @pytest.mark.parametrize(
     "junk",
     [b"", b"\n", b"{}\n", b"[]\n", b"null\n", b"{\n", b"\x00\x00\n", b"\xff\xfe\n", b"word\n"],
-    ids=repr,
 )
 @pytest.mark.parametrize("number", [1, 2, 30, 54])
 def test_a_line_that_is_overwritten_is_caught_at_its_number(
@@ -693,6 +693,14 @@ def test_a_changed_field_of_an_action_is_the_only_problem(
     assert [problem.line for problem in verify(path).problems] == [number]
 
 
+@pytest.mark.parametrize("number", [3, 4, 24, 43])
+def test_a_line_that_cannot_be_read_is_the_only_problem(number: int, tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    lines = lines_of(plain())[:-1]  # which has the totals, and they include it
+    path.write_bytes(b"".join([*lines[: number - 1], b"{}\n", *lines[number:]]))
+    assert [problem.line for problem in verify(path).problems] == [number]
+
+
 def test_a_problem_names_line_field_logged_and_expected(tmp_path: Path) -> None:
     changed = change(plain(), 5, lambda record: record.update(score=431))
     fault = first_fault(tmp_path / "j.jsonl", changed)
@@ -749,6 +757,15 @@ def test_whatever_is_done_to_a_journal_it_is_verified_or_not(
             continue
 
 
+def test_a_line_without_an_action_is_never_taken_for_one(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+    first, second, *_ = read_lines(path)
+    assert action_in(second) == rules.FLIPS[1]
+    with pytest.raises(TypeError, match="line 1 counted as an action"):
+        action_in(first)
+
+
 # What is no journal
 
 NO_JOURNALS: Final = {
@@ -767,6 +784,7 @@ NO_JOURNALS: Final = {
     "deep": b"[" * 100_000,
     "a long number": b"9" * 100_000 + b"\n",
     "a first line that never was whole": eventful()[:300],
+    "a journal after three lines of something else": b"prose\n" * 3 + eventful(),
 }
 
 
@@ -782,6 +800,37 @@ def test_what_is_no_journal_is_a_usage_error_that_names_the_file(
     assert (code, printed.out) == (2, "")
     assert f"{path}" in printed.err
     assert printed.err.isprintable() or printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is empty"),
+        (b"prose\nand more\n", "line is 'prose\\n', expected a JSON object"),
+    ],
+    ids=["empty", "prose"],
+)
+def test_it_is_said_why_a_file_is_no_journal(content: bytes, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "something"
+    path.write_bytes(content)
+    with pytest.raises(NotAJournal) as caught:
+        verify(path)
+    assert str(caught.value) == f"{path} is no journal: {why}"
+
+
+def test_what_cannot_be_read_at_all_is_said_to_be_just_that(tmp_path: Path) -> None:
+    path = tmp_path / "nothing"
+    verification = Verification(path)
+    with pytest.raises(NotAJournal) as caught:
+        verification.run()
+    assert str(caught.value) == f"cannot read {path}: No such file or directory"
+    assert verification.lines == 0
+
+
+def test_a_journal_after_two_lines_of_something_else_has_two_problems(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"prose\n" * 2 + plain())
+    assert [problem.line for problem in verify(path).problems] == [1, 2]
 
 
 @pytest.mark.parametrize("verb", ["replay", "status"])
@@ -938,9 +987,14 @@ def test_a_torn_last_line_is_said_and_no_fault(
     assert f"passed over: a last line that was cut off after {len(torn)} bytes" in out
 
 
-def test_a_torn_line_after_the_end_is_a_fault(tmp_path: Path) -> None:
-    fault = first_fault(tmp_path / "j", plain() + b'{"seq":')
-    assert fault == Problem(45, 44, "line is '{\"seq\":', expected nothing after the end")
+@pytest.mark.parametrize(
+    ("torn", "shown"),
+    [(b'{"seq":', "'{\"seq\":'"), (b"\xff" + b"x" * 50, f"'\ufffd{'x' * 39}'")],
+    ids=["text", "bytes"],
+)
+def test_a_torn_line_after_the_end_is_a_fault(torn: bytes, shown: str, tmp_path: Path) -> None:
+    fault = first_fault(tmp_path / "j", plain() + torn)
+    assert fault == Problem(45, 44, f"line is {shown}, expected nothing after the end")
 
 
 # The verb
@@ -1017,7 +1071,7 @@ def test_problems_stand_each_on_a_line_and_the_verdict_after_them(
     ]
 
 
-@pytest.mark.parametrize("hostile", ["\x1b[2J", "\r\n", "\u202e", "\ud800", "\x07\x00"], ids=repr)
+@pytest.mark.parametrize("hostile", ["\x1b[2J", "\r\n", "\u202e", "\ud800", "\x07\x00"])
 def test_nothing_in_a_journal_moves_the_terminal_or_forges_a_line(
     hostile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

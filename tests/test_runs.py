@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from eventful import abandoned, eventful, plain, stopped
+from eventful import abandoned, eventful, give_and_take, plain, play_troubled, stopped
 from harness import (
     BOT,
     ROOT,
@@ -26,6 +26,7 @@ from harness import (
     wait_for_line,
     write_journal,
 )
+from standins import Call
 
 from bot.cli import process
 from bot.errors import JournalError
@@ -128,6 +129,7 @@ def test_status_of_a_run_that_can_go_on_has_the_time_to_go(
     path = runs_dir / f"{run_id(1)}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     status = result(capsys, "status", path)
+    assert status["run_id"] == lines[0]["run_id"]  # whatever its file is called
     assert (status["state"], status["score"], status["boards"]) == ("suspended", 1175, 5)
     assert status["rate"] == round(1175 / 22 * 3600, 1)
     assert status["eta_s"] == round((1970 - 1175) / 1175 * 22, 1)
@@ -165,6 +167,15 @@ def test_a_run_is_running_while_a_bot_has_its_lock(
         assert result(capsys, "status", earlier)["state"] == "suspended"
         assert [run["state"] for run in result(capsys, "runs")] == ["suspended", "running"]
     assert result(capsys, "status")["state"] == "suspended"
+
+
+def test_a_run_that_has_ended_is_not_running_whoever_has_the_lock(
+    runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finished(runs_dir, 1)
+    with lock(runs_dir, LOCAL, 7):
+        assert result(capsys, "status")["state"] == "ended"
+        assert [run["state"] for run in result(capsys, "runs")] == ["ended"]
 
 
 @pytest.mark.slow
@@ -236,6 +247,26 @@ def test_runs_are_listed_in_the_order_of_their_starts(
     assert lines[1].split() == [run_id(1), "ended", "215", "215", "1", "3", "0", LOCAL]
 
 
+def test_a_start_is_the_one_in_the_name_then_the_one_in_the_first_line(
+    runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for second, seed, written in [
+        (1, 10, "02:00:01.200"),
+        (1, 9, "02:00:01.100"),
+        (2, 8, "01:59:00.000"),  # the clock was set back, so the name is later than the clock
+    ]:
+        path = finished(runs_dir, second, seed=seed)
+        text = path.read_text().replace(f"02:00:0{second}.000", written)
+        path.write_text(text)
+    (runs_dir / f"{run_id(1, seed=9000)}.jsonl").write_bytes(b"prose\n")
+    assert [run["run_id"] for run in result(capsys, "runs")] == [
+        run_id(1, seed=9000),
+        run_id(1, seed=9),
+        run_id(1, seed=10),
+        run_id(2, seed=8),
+    ]
+
+
 def test_where_there_are_no_runs_the_list_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     assert result(capsys, "runs") == []
     assert process.run(["runs"]) == 0
@@ -260,17 +291,35 @@ def test_what_holds_no_run_is_not_listed_and_what_cannot_be_read_is_damaged(
         (run_id(7), "ended"),
     ]
     assert {" ".join(run) for run in runs} == {FIELDS}
+    assert runs[0] == {
+        **dict.fromkeys(FIELDS.split()),
+        **dict.fromkeys(("score", "boards", "requests", "retries"), 0),
+        "run_id": run_id(3),
+        "journal": f"runs/{run_id(3)}.jsonl",
+        "state": "damaged",
+    }
     assert process.run(["runs"]) == 0
 
 
-@pytest.mark.parametrize("first", [b"prose", b"{}", b'{"seq":0}'])
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"prose",
+        b"{}",
+        b'{"seq":0}',
+        b'{"seq":0,"ts":"2026-11-30T02:00:01.000Z","event":"run.abandoned","reason":"no"}',
+    ],
+    ids=["prose", "an object", "a field", "another event"],
+)
 def test_a_finished_run_with_a_broken_first_line_is_damaged(
     first: bytes, runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = finished(runs_dir, 1)
     path.write_bytes(first + path.read_bytes()[path.read_bytes().index(b"\n") :])
-    assert result(capsys, "status")["state"] == "damaged"
-    assert [run["state"] for run in result(capsys, "runs")] == ["damaged"]
+    status = result(capsys, "status")
+    assert (status["run_id"], status["state"], status["score"]) == (run_id(1), "damaged", 215)
+    assert (status["base_url"], status["seed"], status["bank_at"]) == (None, None, None)
+    assert result(capsys, "runs") == [status]
     assert process.run(["status"]) == 0
     assert "service      -\n" in capsys.readouterr().out
 
@@ -308,6 +357,42 @@ def test_the_threshold_is_the_one_of_the_last_sitting(
     if compress:
         housekeeping.carry_out(housekeeping.Chore(path, 0, is_compressing=True))
     assert [run["bank_at"] for run in result(capsys, "runs")] == [bank_at]
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+def test_the_threshold_of_a_run_of_one_sitting_is_its_first_one(
+    mark: bytes, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = play_troubled({8: [give_and_take] * 2}, Call(bank_at=1975, is_following=True))
+    path = put(runs_dir, journal, run_id(1))
+    path.write_bytes(mark + path.read_bytes())
+    status = result(capsys, "status")
+    assert (status["state"], status["score"], status["bank_at"]) == ("ended", 1975, 1975)
+
+
+def test_a_finished_run_with_a_broken_sitting_is_damaged(
+    runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = eventful().replace(b'"run.resumed","from_seq":', b'"run.resumed","from":')
+    put(runs_dir, journal, run_id(1))
+    status = result(capsys, "status")
+    assert (status["state"], status["bank_at"]) == ("damaged", 1_000_000)
+    assert result(capsys, "runs") == [status]
+
+
+def test_a_finished_run_that_cannot_be_unpacked_in_the_middle_is_damaged(
+    runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = put(runs_dir, eventful(), run_id(1)).read_bytes().splitlines(keepends=True)
+    (runs_dir / f"{run_id(1)}.jsonl").unlink()
+    first, middle, last = (
+        gzip.compress(b"".join(part)) for part in (lines[:10], lines[10:30], lines[30:])
+    )
+    broken = middle[:40] + bytes(20) + middle[60:]
+    (runs_dir / f"{run_id(1)}.jsonl.gz").write_bytes(first + broken + last)
+    status = result(capsys, "status")
+    assert (status["state"], status["score"], status["base_url"]) == ("damaged", 430, LOCAL)
+    assert result(capsys, "runs") == [status]
 
 
 def test_a_run_whose_last_action_is_far_from_its_end_is_read_whole(

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -571,9 +572,12 @@ def test_only_what_has_changed_is_drawn_again(journal: Path) -> None:
     times = iter(range(100))
     keys = iter(["", "", " ", "", "", "l", "", "q"])
 
+    threads = set(threading.enumerate())
+
     class Keys(Keyboard):
         def read(self, timeout_s: float) -> str:
             assert timeout_s == TICK_S
+            assert threads.issuperset(threading.enumerate())  # nobody else draws
             return next(keys)
 
     projector = Projector(film_of(journal), RUN, 1970)
@@ -581,6 +585,23 @@ def test_only_what_has_changed_is_drawn_again(journal: Path) -> None:
     shown = re.findall(r"move (\d+) of 42   (\w+)", output.getvalue())
     assert shown == [("0", "2"), ("2", "2"), ("4", "2"), ("4", "paused"), ("5", "paused")]
     assert output.getvalue().endswith("\x1b[?25h\x1b[?1049l")
+
+
+def test_whatever_else_is_printed_meanwhile_is_no_part_of_the_picture(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = io.StringIO()
+
+    class Keys(Keyboard):
+        def read(self, timeout_s: float) -> str:
+            sys.stdout.write("said")
+            sys.stderr.write("warned")
+            return "q"
+
+    console = Console(file=output, force_terminal=True, width=100, height=30)
+    watch(Projector(film_of(journal), RUN, 1970), console, Keys(0))
+    assert capsys.readouterr() == ("said", "warned")
+    assert not re.search("said|warned", output.getvalue())
 
 
 def test_the_handlers_of_signals_are_put_back(

@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bot import rules, wire
+from bot import wire
 from bot.client.client import Client
 from bot.errors import Contradiction, TokenRefused
-from bot.journal.events import ActionTaken
-from bot.journal.reader import parse_line
-from bot.replay.verify import MAX_PROBLEMS, Problem, Verification
+from bot.replay.verify import MAX_PROBLEMS, Problem, Verification, action_in
 from bot.rules import Action, State
 
 MAX_REFUSALS: Final = 3
@@ -82,7 +80,7 @@ def choose(path: Path, size: int | None) -> Sequence[int]:
             score, count = ledger.score, ledger.tally.actions
     if size is None or size >= count:
         return range(count)
-    chosen = {0, count - 1, *first_of_award.values()}
+    chosen = {count - 1, *first_of_award.values()}
     generator = random.Random(verification.run_id)  # noqa: S311 - a sample, no secret
     for number in generator.sample(range(count), size):
         if len(chosen) < size:
@@ -98,22 +96,16 @@ def moves(path: Path, numbers: Sequence[int]) -> Iterator[Move]:
     """
     verification = Verification(path)
     ledger = verification.ledger
-    token = ""
-    is_followed = False
+    token, is_followed = ledger.token, ledger.has_diverged
     wanted = deque(numbers)
     for line in verification.steps():
         if not wanted:
             return
         if ledger.tally.actions > wanted[0]:
             wanted.popleft()
-            event = parse_line(line).event
-            if not isinstance(event, ActionTaken):
-                raise TypeError(f"line {line.number} counted as an action")
-            action = rules.parse_action(event.action)
             seq = ledger.next_seq - 1
-            yield Move(line.number, seq, token, action, ledger.state, is_followed)
-        is_followed = ledger.has_diverged
-        token = ledger.token
+            yield Move(line.number, seq, token, action_in(line), ledger.state, is_followed)
+        token, is_followed = ledger.token, ledger.has_diverged
 
 
 def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:

@@ -99,31 +99,26 @@ def draw(scene: Scene, style: Style) -> list[Line]:
 def _draw_garland(state: State, count: int, style: Style) -> list[Line]:
     """Draw the pennants side by side, of which the first `count` are chosen."""
     columns = [
-        _draw_pennant(pennant, style.chosen if place < count else style.across, style)
+        _draw_pennant(pennant, style, is_chosen=place < count)
         for place, pennant in enumerate(state.garland)
     ]
-    kinds = ["sun" if pennant > 0 else "moon" for pennant in state.garland]
-    marks = ["chosen" if place < count else kind for place, kind in enumerate(kinds)]
     return [
-        [
-            piece
-            for parts, mark in zip(row, marks, strict=True)
-            for piece in ((parts, mark), (" ", ""))
-        ]
-        for row in zip(*columns, strict=True)
+        [piece for part in row for piece in (part, (" ", ""))] for row in zip(*columns, strict=True)
     ]
 
 
-def _draw_pennant(pennant: int, edge: str, style: Style) -> list[str]:
-    face = SUN if pennant > 0 else MOON
+def _draw_pennant(pennant: int, style: Style, *, is_chosen: bool) -> list[Piece]:
+    face, kind = (SUN, "sun") if pennant > 0 else (MOON, "moon")
+    edge = style.chosen if is_chosen else style.across
     inner = WIDTH - 2
-    return [
+    lines = [
         f"{style.top_left}{edge * inner}{style.top_right}",
         *(f"{style.down}{part}{style.down}" for part in (f"{abs(pennant):^{inner}}", *face)),
         f" \\{'':{inner - 2}}/ ",
         "  \\ /  ",
         "   V   ",
     ]
+    return [(line, "chosen" if is_chosen else kind) for line in lines]
 
 
 def _draw_bracket(count: int, style: Style) -> Line:
@@ -155,7 +150,7 @@ def describe_move(number: int, move: Move) -> str:
         rules.CLEARED: f"cleared, {after.score - before.score} points",
         rules.RETRY: "out of moves",
         rules.ENDED: f"ended, {after.end_reason}",
-    }.get(after.phase, "")
+    }.get(after.phase)
     parts = (
         f"{number}",
         f"board {after.board_number}",

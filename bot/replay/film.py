@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from bot import rules
-from bot.journal.events import ActionTaken
-from bot.journal.reader import parse_line
-from bot.replay.verify import Verification
+from bot.replay.verify import Verification, action_in
 from bot.rules import Action, State
 
 EVERY: Final = 256
@@ -41,10 +39,7 @@ def moves(verification: Verification) -> Iterator[Move]:
         if ledger.tally.actions == count:
             continue
         count += 1
-        event = parse_line(line).event
-        if not isinstance(event, ActionTaken):
-            raise TypeError(f"line {line.number} counted as an action")
-        yield Move(before, rules.parse_action(event.action), ledger.state)
+        yield Move(before, action_in(line), ledger.state)
         before = ledger.state
 
 

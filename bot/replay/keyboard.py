@@ -36,7 +36,7 @@ class Keyboard:
     def __init__(self, descriptor: int) -> None:
         """Take the descriptor of the terminal."""
         self._descriptor = descriptor
-        self._before: list[Any] = []
+        self._before: list[Any]
         self._pending = b""
 
     def __enter__(self) -> Self:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ from bot.errors import NotAJournal
 from bot.journal.events import ActionTaken, RunEnded, RunResumed, RunStarted
 from bot.journal.folder import first_entry, journals, newest, run_name
 from bot.journal.lock import is_locked
-from bot.journal.reader import MAX_LINE, LineError, RawLine, open_journal, parse_line
+from bot.journal.reader import LineError, parse_line, read_lines
 from bot.journal.tail import last_entries
 from bot.replay.verify import Verification
 
@@ -96,9 +96,10 @@ def summarise(path: Path) -> Summary:
         NotAJournal: the file cannot be read, or is no journal.
     """
     summary = _read(path)
-    if summary.state != SUSPENDED or summary.base_url is None or summary.seed is None:
+    service = _open_service(summary)
+    if service is None:
         return summary
-    current = newest(path.parent, summary.base_url, summary.seed)
+    current = newest(path.parent, *service)
     is_current = current is not None and current.name == path.name
     return _look_at_lock(summary) if is_current else summary
 
@@ -125,10 +126,11 @@ def _start(run: Summary) -> tuple[str, str, str]:
 def _read_all(runs_dir: Path) -> Iterator[Summary]:
     for _, path in journals(runs_dir):
         try:
-            if first_entry(path) is None:
-                continue
+            with suppress(LineError):  # a first line that is broken is one all the same
+                if first_entry(path) is None:
+                    continue
             yield _read(path)
-        except (LineError, NotAJournal):
+        except NotAJournal:
             yield Summary(
                 run_name(path), path, None, None, DAMAGED, 0, None, 0, 0, 0, None, None, 0
             )
@@ -136,10 +138,16 @@ def _read_all(runs_dir: Path) -> Iterator[Summary]:
 
 def _look_at_lock(run: Summary) -> Summary:
     """Return the figures of a run that, if any of its service and seed, is the one played."""
-    if run.state != SUSPENDED or run.base_url is None or run.seed is None:
-        return run
-    is_played = is_locked(run.journal.parent, run.base_url, run.seed)
+    service = _open_service(run)
+    is_played = service is not None and is_locked(run.journal.parent, *service)
     return replace(run, state=RUNNING) if is_played else run
+
+
+def _open_service(run: Summary) -> tuple[str, int] | None:
+    """Return service and seed of a run that can go on, None for any other."""
+    if run.state != SUSPENDED or run.base_url is None or run.seed is None:
+        return None
+    return run.base_url, run.seed
 
 
 def _read(path: Path) -> Summary:
@@ -156,12 +164,13 @@ def _read_ends(path: Path) -> Summary | None:
     success = next((e for e in entries if isinstance(e.event, ActionTaken | RunStarted)), None)
     try:
         first = first_entry(path)
-    except LineError:
+        if success is None or first is None or not isinstance(first.event, RunStarted):
+            return None
+        started, ended = first.event, last.event
+        is_undisturbed = last.seq == ended.requests  # no line but those of requests
+        bank_at = started.bank_at if is_undisturbed else _last_bank_at(path, started)
+    except (LineError, NotAJournal):
         return None
-    if success is None or first is None or not isinstance(first.event, RunStarted):
-        return None
-    started, ended = first.event, last.event
-    is_undisturbed = last.seq == ended.requests  # no line but those of requests
     return Summary(
         run_id=started.run_id,
         journal=path,
@@ -169,7 +178,7 @@ def _read_ends(path: Path) -> Summary | None:
         seed=started.seed,
         state=ENDED,
         score=ended.score,
-        bank_at=started.bank_at if is_undisturbed else _last_bank_at(path),
+        bank_at=bank_at,
         boards=ended.boards,
         requests=ended.requests,
         retries=ended.retries,
@@ -179,18 +188,18 @@ def _read_ends(path: Path) -> Summary | None:
     )
 
 
-def _last_bank_at(path: Path) -> int | None:
-    """Return the threshold of the last sitting."""
-    bank_at = None
-    with open_journal(path) as stream:
-        for text in iter(partial(stream.readline, MAX_LINE), b""):
-            if bank_at is not None and not _RESUMED.search(text):
-                continue
-            try:
-                event = parse_line(RawLine(0, text, 0, is_whole=True)).event
-            except LineError:
-                continue
-            if isinstance(event, RunStarted | RunResumed):
+def _last_bank_at(path: Path, started: RunStarted) -> int:
+    """Return the threshold of the last sitting.
+
+    Raises:
+        LineError: a line that begins a sitting is broken.
+        NotAJournal: the file cannot be read to its end.
+    """
+    bank_at = started.bank_at
+    for line in read_lines(path):
+        if _RESUMED.search(line.text):
+            event = parse_line(line).event
+            if isinstance(event, RunResumed):
                 bank_at = event.bank_at
     return bank_at
 

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bot import rules
 from bot.errors import NotAJournal
+from bot.journal.events import ActionTaken
 from bot.journal.ledger import Ledger
-from bot.journal.reader import LineError, RawLine, is_of_a_journal, read_lines
+from bot.journal.reader import LineError, RawLine, is_of_a_journal, parse_line, read_lines
+from bot.rules import Action
 
 MAX_PROBLEMS: Final = 10
 """Problems after which nothing more is read: most of them follow from the first."""
@@ -39,7 +42,7 @@ class Verification:
         self.ledger = Ledger()
         self.problems: list[Problem] = []
         self.lines = 0
-        """Lines that were read."""
+        """Lines that were read, one that was cut off included."""
         self.torn_bytes = 0
         """Of a last line that was cut off while it was written."""
 
@@ -76,7 +79,7 @@ class Verification:
             except LineError as exc:
                 is_known = is_known or is_of_a_journal(line)
                 if is_known and line.is_torn:
-                    self._take_torn(line)
+                    self._take_torn(line, exc)
                     return
                 self._add(line, ledger.next_seq, exc)
                 if not is_known and line.number >= FOREIGN_LINES:
@@ -106,15 +109,20 @@ class Verification:
                 raise
             self.problems.append(Problem(self.lines + 1, self.ledger.next_seq, str(exc)))
 
-    def _take_torn(self, line: RawLine) -> None:
+    def _take_torn(self, line: RawLine, error: LineError) -> None:
         """Take note of a last line without its end: a crash leaves one, but not after the end."""
-        self.lines -= 1
         self.torn_bytes = len(line.text)
         if self.ledger.is_over:
-            error = LineError(
-                "line", line.text[:40].decode("utf-8", "replace"), "nothing after the end"
-            )
+            error = LineError(error.field, error.logged, "nothing after the end")
             self._add(line, self.ledger.next_seq, error)
 
     def _add(self, line: RawLine, seq: int, error: LineError) -> None:
         self.problems.append(Problem(line.number, seq, str(error)))
+
+
+def action_in(line: RawLine) -> Action:
+    """Return the action of a line that the ledger has counted as one."""
+    event = parse_line(line).event
+    if not isinstance(event, ActionTaken):
+        raise TypeError(f"line {line.number} counted as an action")
+    return rules.parse_action(event.action)

@@ -18,6 +18,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("on a mutant")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Let each collection in one process give the same ids to tests.
+
+    pytest keeps the ids that it has made, and escapes their backslashes again each time; a test
+    that is not found under its id would count as one that failed.
+    """
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        object.__setattr__(mark._param_ids_from or mark, "_param_ids_generated", None)
+
+
 @pytest.fixture(autouse=True)
 def _stay_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip a test when it is about to start a process."""
