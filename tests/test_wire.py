@@ -97,7 +97,7 @@ def mutants(draw: st.DrawFn, answer: dict[str, Any]) -> object:
         (b'{"a": 1, "a": 2}', {"a": 2}),
         (b"null", None),
         (b"[" * 100 + b"]" * 100, ...),
-        (b'[1, "x", ' + b"[], " * 99 + b"null]", [1, "x", *[[]] * 99, None]),
+        (b'[1, "x", ' + b"[], " * 100 + b"null]", [1, "x", *[[]] * 100, None]),
     ],
     ids=[
         "object",

@@ -108,7 +108,8 @@ class Laboratory:
         Mutants are switched on after the modules were imported once for all.
         """
         mutants = self._folder / "mutants"
-        early = self._output([sys.executable, "-c", IMPORT_ALL], mutants, "stats").split()
+        hits = self._output([sys.executable, "-c", IMPORT_ALL], mutants, "stats").split()
+        early = {*map(function_of, hits)}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", *PYTEST]
         for name in survivors:
             if function_of(name) in early:
@@ -150,8 +151,9 @@ class Laboratory:
 
 
 def function_of(name: str) -> str:
-    """Return the function that a mutant is one of."""
-    return name.rpartition("__mutmut_")[0]
+    """Return the function of a mutant, or of none: `bot.solver.solve`, `bot.wire.Layout.read`."""
+    mangled = name.partition("__mutmut_")[0]
+    return mangled.replace(".xǁ", ".").replace("ǁ", ".").replace(".x_", ".")
 
 
 def report(module: str, fates: Mapping[str, str], laboratory: Laboratory) -> bool:
