@@ -83,8 +83,9 @@ def flip_towards(garland: Garland, length: int) -> int:
     Raises:
         ValueError: there is no such sequence.
     """
+    left = length - 1
     if garland != target(len(garland)):
-        for count in range(1, len(garland) + 1):
-            if length - 1 in lengths(flip(garland, count), length - 1):
+        for count, _ in enumerate(garland, start=1):
+            if left in lengths(flip(garland, count), left):
                 return count
     raise ValueError(f"no {length} flips restore {garland} with the last one only")

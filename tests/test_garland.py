@@ -199,14 +199,20 @@ def test_anything_but_a_signed_permutation_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", [[10**5000], 10**5000], ids=["in a list", "alone"])
 def test_a_number_too_long_to_print_is_refused_like_any_other(value: object) -> None:
-    with pytest.raises(GarlandError):
+    with pytest.raises(GarlandError, match=r"; got a number of thousands of digits$"):
         parse_garland(value)
 
 
 @pytest.mark.parametrize(
     ("value", "ending"),
-    [([1, 1, "x"], "got 1 1 x"), ("1 2", "got '1 2'"), (None, "got None")],
-    ids=["list", "text", "null"],
+    [
+        ([1, 1, "x"], "; got 1 1 x"),
+        ("1 2", "; got '1 2'"),
+        (None, "; got None"),
+        ("x" * 58, f"; got '{'x' * 58}'"),
+        ("x" * 59, f"; got '{'x' * 56}..."),
+    ],
+    ids=["list", "text", "null", "60 characters", "61 characters"],
 )
 def test_a_refusal_shows_what_came(value: object, ending: str) -> None:
     with pytest.raises(GarlandError) as caught:
