@@ -454,6 +454,54 @@ def test_a_field_that_is_wrong_from_the_start_is_named_with_both_values() -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [([INIT], "a list"), ("x", "a text"), (7.0, "an integer"), (True, "a boolean"), (None, "null")],
+)
+def test_an_answer_that_is_no_object_is_named_for_what_it_is(answer: object, kind: str) -> None:
+    with pytest.raises(BrokenAnswer, match=rf"^the answer is {kind}, not an object$"):
+        wire.discover(answer, WireSettings())
+    with pytest.raises(BrokenAnswer, match=rf"^the answer is {kind}, not an object$"):
+        LAYOUT.read(answer, PREDICTED)
+
+
+def test_a_field_far_from_the_garland_is_compared_where_there_is_no_nearer_one() -> None:
+    near = {"token": "x", "garland": [-2, -1, 3], "score": 0}
+    far = {"meta": {"score": 0, "turn": 0}}
+    layout = wire.discover({**near, **far}, WireSettings())
+    assert layout.compared == (("score", ("score",)), ("turn", ("meta", "turn")))
+
+
+def test_a_setting_says_where_a_field_is_and_the_others_of_its_name_do_not_count() -> None:
+    state = {**INIT["state"], "leaves": 99, "hearts": {"left": 3}}
+    settings = WireSettings({"leaves": ("state", "hearts", "left")})
+    layout = wire.discover({**INIT, "state": state}, settings)
+    places = dict(LAYOUT.compared) | {"leaves": ("state", "hearts", "left")}
+    assert dict(layout.compared) == places
+    assert len(layout.compared) == len(LAYOUT.compared)
+
+
+def test_a_setting_may_point_to_what_cannot_be_compared() -> None:
+    state = {**INIT["state"], "hearts": {"left": 3}}
+    settings = WireSettings({"leaves": ("state", "hearts")})
+    layout = wire.discover({**INIT, "state": state}, settings)
+    assert layout.passed_over == {"state.hearts": "an object where an integer was expected"}
+
+
+def test_a_setting_that_points_to_nothing_is_told_with_its_place() -> None:
+    with pytest.raises(Contradiction) as caught:
+        wire.discover(INIT, WireSettings({"leaves": ("state", "hearts")}))
+    assert str(caught.value) == (
+        "the answer to init has nothing at state.hearts, where the setting wire.leaves points"
+    )
+
+
+def test_an_observation_in_words_is_passed_over() -> None:
+    layout = wire.discover({**INIT, "observation": "Restore the garland."}, WireSettings())
+    assert layout.passed_over == {"observation": "a text"}
+    assert wire.discover({**INIT, "observation": None}, WireSettings()).passed_over == {}
+
+
 @pytest.mark.parametrize("changed", [{}, {"stateToken": ""}, {"token": 7}, {"state": {}}])
 def test_an_answer_without_a_token_is_broken(changed: dict[str, object]) -> None:
     with pytest.raises(BrokenAnswer, match=r"^the answer has no token$"):
@@ -576,6 +624,19 @@ def test_copies_that_change_alike_are_all_kept() -> None:
 def test_a_field_of_the_state_differs_though_all_above_it_is_right() -> None:
     answer = {**AFTER, "state": {**AFTER["state"], "leaves": 2}}
     assert LAYOUT.read(answer, PREDICTED).differences == {"leaves": {"predicted": 3, "observed": 2}}
+
+
+@pytest.mark.parametrize(("token", "carried"), [("the last", "the last"), ("", None), (7, None)])
+def test_the_last_answer_needs_no_token(token: object, carried: str | None) -> None:
+    banked = rules.apply(PREDICTED, rules.BANK)
+    last = {"state": wire.public_fields(banked), "legalActions": [], "gameOver": True}
+    reading = LAYOUT.read({**AFTER, **last, "stateToken": token}, banked)
+    assert (reading.token, reading.differences) == (carried, {})
+
+
+def test_an_answer_without_the_garland_is_broken() -> None:
+    with pytest.raises(BrokenAnswer, match=r"^the answer has no garland at state\.garland$"):
+        LAYOUT.read({**AFTER, "state": {}}, PREDICTED)
 
 
 def test_an_answer_that_lost_its_token_is_broken() -> None:
