@@ -8,7 +8,9 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -19,14 +21,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot import rules
-from bot.errors import JournalDamaged, JournalError, NotAJournal, TryLater
-from bot.journal import events, folder, writer
+from bot.errors import BotError, JournalDamaged, JournalError, NotAJournal, TryLater
+from bot.journal import events, folder, reader, writer
+from bot.journal import lock as locks
 from bot.journal.events import EVENT_NAMES, Event
 from bot.journal.folder import journals, new_run_id, newest, parse_run_id
 from bot.journal.ledger import Ledger
 from bot.journal.lock import is_locked, lock, lock_path
-from bot.journal.reader import parse_line, read_lines
+from bot.journal.reader import (
+    Entry,
+    LineError,
+    RawLine,
+    is_of_a_journal,
+    is_time,
+    parse_line,
+    parse_time,
+    read_lines,
+)
 from bot.journal.recover import recover
+from bot.journal.writer import format_time
 from bot.strategy import Goal
 
 NOON: Final = datetime(2026, 11, 30, 12, 0, 0, 7000, tzinfo=UTC)
@@ -83,6 +96,14 @@ def write_lines(path: Path, lines: Iterable[Event], moment: datetime = NOON) -> 
         journal.write(line)
     journal.close()
     return path.read_bytes()
+
+
+@contextmanager
+def told(kind: type[BotError], text: str) -> Iterator[None]:
+    """Expect an error that says just this."""
+    with pytest.raises(kind) as caught:
+        yield
+    assert str(caught.value) == text
 
 
 def read_events(path: Path) -> list[Event]:
@@ -169,6 +190,95 @@ def test_a_number_that_json_cannot_hold_is_written_as_a_text(tmp_path: Path) -> 
     event = events.FieldsDiverged({"score": {"predicted": 1, "observed": observed}})
     line = json.loads(write_lines(tmp_path / "j", [event]))
     assert line["fields"]["score"]["observed"] == ["inf", "-inf", {"deep": ["inf"]}, 1e300]
+
+
+COUNT: Final = "a whole number from 0"
+NOT_EMPTY: Final = "a text that is not empty"
+A_RULE: Final = "'at-least' or 'at-most' or 'exactly'"
+A_PHASE: Final = "'playing' or 'cleared' or 'retry' or 'ended'"
+EVENTS: Final = (
+    "run.started, action, retry, refused, diverged, run.resumed, run.suspended, run.abandoned, "
+    "run.ended"
+)
+
+REFUSED: Final[list[tuple[str, str, object, str]]] = [
+    ("refused", "seq", -1, "seq is -1, expected a line number from 0"),
+    ("refused", "seq", True, "seq is True, expected a line number from 0"),
+    ("refused", "ts", 7, "ts is 7, expected a time such as 2026-11-30T02:41:07.123Z"),
+    ("refused", "event", "tick", f"event is 'tick', expected one of {EVENTS}"),
+    ("refused", "event", None, f"event is None, expected one of {EVENTS}"),
+    ("refused", "action", {"type": "flip"}, "action is {'type': 'flip'}, expected an action"),
+    ("refused", "action", {"type": "flip", "count": 6}, "expected an action"),
+    ("refused", "action", {"type": "flip", "count": 2.0}, "expected an action"),
+    ("refused", "action", {"type": "flip", "count": True}, "expected an action"),
+    ("refused", "action", "next", "action is 'next', expected an action"),
+    ("refused", "reason", None, "reason is None, expected a text"),
+    ("run.started", "journal_version", 2, "journal_version is 2, expected 1"),
+    ("run.started", "journal_version", True, "journal_version is True, expected 1"),
+    ("run.started", "run_id", "", f"run_id is '', expected {NOT_EMPTY}"),
+    ("run.started", "seed", -1, f"seed is -1, expected {COUNT}"),
+    ("run.started", "bank_rule", "soon", f"bank_rule is 'soon', expected {A_RULE}"),
+    ("run.started", "state", [], "state is [], expected an object"),
+    ("run.started", "spec_sha256", "", f"spec_sha256 is '', expected {NOT_EMPTY} or null"),
+    ("run.started", "spec_sha256", False, f"spec_sha256 is False, expected {NOT_EMPTY} or null"),
+    ("action", "award", 215.0, "award is 215.0, expected a whole number"),
+    ("action", "score", 215.0, f"score is 215.0, expected {COUNT}"),
+    ("action", "phase", "won", f"phase is 'won', expected {A_PHASE}"),
+    ("action", "garland", [1, True], "garland is [1, True], expected a list of whole numbers"),
+    ("action", "elapsed_ms", -0.5, "elapsed_ms is -0.5, expected a time"),
+    ("retry", "what", "bank", "what is 'bank', expected init or an action"),
+    ("retry", "what", {"type": "wait"}, "what is {'type': 'wait'}, expected init or an action"),
+    ("retry", "status", -1, f"status is -1, expected {COUNT} or null"),
+    ("retry", "status", "503", f"status is '503', expected {COUNT} or null"),
+    ("retry", "wait_s", float("inf"), "expected a time"),
+    ("diverged", "fields", None, "fields is None, expected an object"),
+    (
+        "run.ended",
+        "end_reason",
+        "bored",
+        "end_reason is 'bored', expected 'banked' or 'out-of-lives'",
+    ),
+]
+"""A line, one of its fields, a value that it cannot have, and the end of what is said of it."""
+
+
+@pytest.mark.parametrize(("event", "field", "value", "text"), REFUSED)
+def test_a_field_of_another_kind_is_told_with_what_it_should_be(
+    event: str, field: str, value: object, text: str, tmp_path: Path
+) -> None:
+    record = json.loads(write_lines(tmp_path / "j", [EXAMPLES[event]]))
+    line = json.dumps({**record, field: value}).replace("Infinity", "1e999").encode() + b"\n"
+    with pytest.raises(LineError) as caught:
+        parse_line(RawLine(1, line, len(line), is_whole=True))
+    assert str(caught.value).endswith(text)
+    assert caught.value.field == field
+
+
+ALLOWED: Final[list[tuple[str, str, object]]] = [
+    ("run.started", "seed", 0),
+    ("run.started", "spec", None),
+    ("run.started", "spec", [1.5]),
+    ("run.started", "spec_sha256", None),
+    ("action", "action", {"count": 5, "type": "flip"}),
+    ("action", "award", -5),
+    ("action", "garland", []),
+    ("action", "leaves", -1),
+    ("action", "elapsed_ms", 0),
+    ("retry", "what", "init"),
+    ("retry", "cause", ""),
+    ("retry", "status", None),
+    ("retry", "status", 0),
+]
+
+
+@pytest.mark.parametrize(("event", "field", "value"), ALLOWED)
+def test_a_field_may_be_whatever_is_of_its_kind(
+    event: str, field: str, value: object, tmp_path: Path
+) -> None:
+    record = json.loads(write_lines(tmp_path / "j", [EXAMPLES[event]]))
+    line = json.dumps({**record, field: value}).encode() + b"\n"
+    entry = parse_line(RawLine(1, line, len(line), is_whole=True))
+    assert entry.event._asdict() == {**EXAMPLES[event]._asdict(), field: value}
 
 
 # Format, then parse
@@ -273,7 +383,201 @@ def test_what_is_written_is_what_is_read_back(
     assert written.isascii()
 
 
+# Reading a line
+
+
+def parse(line: bytes, *, is_whole: bool = True) -> Entry:
+    return parse_line(RawLine(7, line, 0, is_whole))
+
+
+A_LINE: Final = (
+    b'{"seq":3,"ts":"2026-11-30T12:00:00.007Z","event":"refused",'
+    b'"action":{"type":"next"},"reason":"no"}'
+)
+
+
+def test_a_line_is_told_from_the_file_with_its_number_place_and_time() -> None:
+    event = events.Refused({"type": "next"}, "no")
+    assert parse(A_LINE) == (7, 3, "2026-11-30T12:00:00.007Z", event)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        A_LINE + b"\r\n",
+        b" \t" + A_LINE.replace(b":", b" : ").replace(b"12 : 00 : 00", b"12:00:00"),
+        json.dumps(json.loads(A_LINE), sort_keys=True).encode(),
+        json.dumps(dict(reversed(json.loads(A_LINE).items()))).encode(),
+    ],
+    ids=["with CRLF", "with spaces", "with sorted names", "backwards"],
+)
+def test_a_line_that_another_program_wrote_says_the_same(line: bytes) -> None:
+    assert parse(line) == parse(A_LINE)
+
+
+@pytest.mark.parametrize("event", list(EXAMPLES))
+def test_a_line_as_the_writer_has_it_is_not_asked_field_by_field(
+    event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_parse_field_by_field", None)
+    write_lines(tmp_path / "j", [EXAMPLES[event]] * 2)
+    assert read_events(tmp_path / "j") == [EXAMPLES[event]] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "logged"),
+    [
+        (b"[]", "[]"),
+        (b"7", "7"),
+        (b"", ""),
+        (b"{", "{"),
+        (A_LINE + b"x", A_LINE[:40].decode()),
+        (A_LINE + A_LINE, A_LINE[:40].decode()),
+        (A_LINE.replace(b'"no"', b"NaN"), A_LINE[:40].decode()),
+        (A_LINE.replace(b'"reason"', b'"action"'), A_LINE[:40].decode()),
+        (b'{"a":{"b":1,"b":2}}', '{"a":{"b":1,"b":2}}'),
+        (b"\xff" * 50, "\ufffd" * 40),
+        (b"[" * 100_000, "[" * 40),
+    ],
+    ids=[
+        "a list",
+        "a number",
+        "nothing",
+        "half",
+        "with more",
+        "twice",
+        "NaN",
+        "a name twice",
+        "a name twice, inside",
+        "no UTF-8",
+        "deep",
+    ],
+)
+def test_a_line_that_is_no_object_is_told_by_its_first_40_bytes(line: bytes, logged: str) -> None:
+    with pytest.raises(LineError) as caught:
+        parse(line)
+    problem = caught.value
+    assert (problem.field, problem.logged, problem.expected) == ("line", logged, "a JSON object")
+
+
+def test_a_line_without_its_end_is_told_by_its_first_40_bytes() -> None:
+    with pytest.raises(LineError) as caught:
+        parse(b"\xff" + A_LINE, is_whole=False)
+    problem = caught.value
+    assert (problem.field, problem.logged) == ("line", "\ufffd" + A_LINE[:39].decode())
+    assert problem.expected == "a whole line with its line end"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (b'"seq":3,', b"", "seq is None, expected a line number from 0"),
+        (b',"reason":"no"', b"", "reason is 'missing', expected a text"),
+        (b'"no"}', b'"no","more":1}', "more is 1, expected no such field"),
+        (b'"no"}', b'"no","\\u001b[2J":1}', "\\x1b[2J is 1, expected no such field"),
+        (b'"no"}', b'"no","' + b"x" * 90 + b'":1}', f"{'x' * 76}.. is 1, expected no such field"),
+        (b"refused", b"retry", "what is 'missing', expected init or an action"),
+        (b'"refused"', b'["refused"]', f"event is ['refused'], expected one of {EVENTS}"),
+    ],
+)
+def test_a_line_is_told_by_the_first_field_that_is_wrong(old: bytes, new: bytes, text: str) -> None:
+    with pytest.raises(LineError) as caught:
+        parse(A_LINE.replace(old, new))
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("time", "is_right"),
+    [
+        ("2026-11-30T02:41:07.123Z", True),
+        ("2028-02-29T23:59:59.999Z", True),
+        ("2026-02-29T02:41:07.123Z", False),
+        ("2026-11-30T24:41:07.123Z", False),
+        ("2026-11-30T02:41:07Z", False),
+        ("2026-11-30T02:41:07.123+00:00", False),
+        ("2026-11-30T02:41:07.123Z ", False),
+        ("\u0662026-11-30T02:41:07.123Z", False),
+    ],
+)
+def test_a_time_is_one_of_the_calendar_in_one_writing(time: str, is_right: bool) -> None:
+    assert is_time(time) is is_right
+    if is_right:
+        assert format_time(parse_time(time)) == time
+
+
+def test_a_value_of_another_type_is_no_time() -> None:
+    assert not is_time(20261130)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (A_LINE, True),
+        (b'{"seq":"x","ts":1,"event":null}', True),
+        (b'{"seq":0,"journal_version":1,"event":"x"}', True),
+        (b'{"seq":0,"ts":1}', False),
+        (b'{"time":0,"level":1,"event":"x"}', False),
+        (b"[]", False),
+    ],
+)
+def test_a_line_looks_like_one_of_a_journal_that_has_three_of_its_marks(
+    line: bytes, expected: bool
+) -> None:
+    assert is_of_a_journal(RawLine(1, line, 0, is_whole=True)) is expected
+
+
+def test_the_place_of_a_line_is_that_of_its_last_byte_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\nrest")
+    assert list(read_lines(path)) == [
+        (1, b"one\n", 7, True),
+        (2, b"\xef\xbb\xbftwo\n", 14, True),
+        (3, b"rest", 18, False),
+    ]
+
+
+def test_a_first_line_that_is_too_long_is_of_no_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_LINE", 10)
+    path = tmp_path / "j"
+    path.write_bytes(b"x" * 10 + b"\n")
+    assert list(read_lines(path)) == [(1, b"x" * 10 + b"\n", 11, True)]
+    path.write_bytes(b"x" * 10)
+    assert list(read_lines(path)) == [(1, b"x" * 10, 10, False)]
+    path.write_bytes(b"x" * 11 + b"\n")
+    with told(NotAJournal, f"{path} is no journal: a line is over 10 bytes"):
+        list(read_lines(path))
+
+
+def test_what_is_no_file_is_no_journal(tmp_path: Path) -> None:
+    with told(NotAJournal, f"{tmp_path} is no journal: not a file"):
+        list(read_lines(tmp_path))
+
+
 # Writing
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Put the machine into another time zone."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "NPT-05:45")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_times_and_names_are_utc_wherever_the_machine_is(tmp_path: Path) -> None:
+    assert new_run_id(7, NOON).startswith("20261130T120000Z-seed7-")
+    line = json.loads(write_lines(tmp_path / "j", [EXAMPLES["refused"]]))
+    assert line["ts"] == "2026-11-30T12:00:00.007Z"
+
+
+def test_the_award_of_an_action_is_what_it_adds_to_the_score() -> None:
+    steps = list(plan_game(Goal(430)))
+    assert [taken(before, action).award for before, action, _ in steps] == [215, 0, 0, 215, 0]
 
 
 @pytest.fixture
@@ -293,7 +597,7 @@ def test_a_line_that_does_not_fit_is_not_in_the_file_at_all(
     journal.write(EXAMPLES["run.suspended"])
     before = path.read_bytes()
     disk.room = room
-    with pytest.raises(JournalError, match=f"cannot write the journal {path}: No space left"):
+    with told(JournalError, f"cannot write the journal {path}: No space left on device"):
         journal.write(EXAMPLES["refused"])
     assert path.read_bytes() == before
     disk.room = 10_000
@@ -308,12 +612,63 @@ def test_a_disk_that_takes_a_line_in_pieces_gets_all_of_it(disk: Disk, tmp_path:
     assert write_lines(tmp_path / "pieces", EXAMPLES.values()) == whole
 
 
+def test_a_line_that_fits_in_part_leaves_all_lines_before_it(disk: Disk, tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    whole = write_lines(path, [EXAMPLES["refused"]])
+    journal = writer.reopen(path, len(whole), 1, lambda: NOON)
+    journal.write(EXAMPLES["run.suspended"])
+    before = path.read_bytes()
+    disk.room, disk.longest_write = 40, 7
+    with pytest.raises(JournalError):
+        journal.write(EXAMPLES["run.resumed"])
+    journal.close()
+    assert path.read_bytes() == before
+
+
+def test_a_journal_knows_its_place_its_next_line_and_its_last_time(tmp_path: Path) -> None:
+    journal = writer.create(tmp_path / "j", lambda: NOON)
+    assert (journal.path, journal.next_seq, journal.last_ts) == (tmp_path / "j", 0, "")
+    journal.write(EXAMPLES["refused"])
+    assert (journal.next_seq, journal.last_ts) == (1, "2026-11-30T12:00:00.007Z")
+    journal.close()
+    with pytest.raises(JournalError):
+        journal.sync()
+
+
+def test_a_journal_is_for_its_owner_to_write_and_for_all_to_read(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_lines(tmp_path / "j", [])
+    finally:
+        os.umask(before)
+    assert (tmp_path / "j").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_line_is_always_put_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    created = writer.create(path, lambda: NOON)
+    created.write(EXAMPLES["run.started"])
+    reopened = writer.reopen(path, path.stat().st_size, 1, lambda: NOON)
+    assert reopened.path == path
+    created.write(EXAMPLES["refused"])
+    reopened.write(EXAMPLES["run.resumed"])
+    created.write(EXAMPLES["refused"])
+    created.close()
+    reopened.close()
+    assert [type(event) for event in read_events(path)] == [
+        events.RunStarted,
+        events.Refused,
+        events.RunResumed,
+        events.Refused,
+    ]
+
+
 def test_a_disk_that_turned_read_only_is_an_error_of_the_journal(
     disk: Disk, tmp_path: Path
 ) -> None:
     journal = writer.create(tmp_path / "j", lambda: NOON)
     disk.room, disk.error, disk.truncate_error = 0, errno.EROFS, errno.EROFS
-    with pytest.raises(JournalError, match="Read-only file system"):
+    with told(JournalError, f"cannot write the journal {tmp_path / 'j'}: Read-only file system"):
         journal.write(EXAMPLES["refused"])
     journal.close()
 
@@ -322,14 +677,14 @@ def test_a_file_whose_name_cannot_be_synced_is_an_error_of_the_journal(
     disk: Disk, tmp_path: Path
 ) -> None:
     disk.sync_error = errno.EIO
-    with pytest.raises(JournalError, match=r"cannot make the journal .* Input/output error"):
+    with told(JournalError, f"cannot make the journal {tmp_path / 'j'}: Input/output error"):
         writer.create(tmp_path / "j", lambda: NOON)
 
 
 def test_a_sync_that_fails_is_an_error_of_the_journal(disk: Disk, tmp_path: Path) -> None:
     journal = writer.create(tmp_path / "j", lambda: NOON)
     disk.sync_error = errno.EIO
-    with pytest.raises(JournalError, match="cannot sync the journal"):
+    with told(JournalError, f"cannot sync the journal {tmp_path / 'j'}: Input/output error"):
         journal.sync()
     journal.close()
 
@@ -346,14 +701,15 @@ def test_a_file_system_that_knows_no_syncing_does_not_stop_the_game(
 
 def test_a_journal_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / "j").write_text("precious")
-    with pytest.raises(JournalError, match="cannot make the journal"):
+    with told(JournalError, f"cannot make the journal {tmp_path / 'j'}: File exists"):
         writer.create(tmp_path / "j", lambda: NOON)
     assert (tmp_path / "j").read_text() == "precious"
 
 
 def test_a_journal_that_is_gone_cannot_be_gone_on_with(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="cannot go on with the journal"):
-        writer.reopen(tmp_path / "j", 0, 0, lambda: NOON)
+    path = tmp_path / "j"
+    with told(JournalError, f"cannot go on with the journal {path}: No such file or directory"):
+        writer.reopen(path, 0, 0, lambda: NOON)
 
 
 def test_going_on_cuts_the_torn_tail_and_appends(tmp_path: Path) -> None:
@@ -374,6 +730,27 @@ def test_a_run_is_named_by_its_start_its_seed_and_four_hex_digits() -> None:
     run_id = new_run_id(7, datetime(2026, 11, 30, 4, 41, 7, tzinfo=timezone(timedelta(hours=2))))
     assert re.fullmatch(r"20261130T024107Z-seed7-[0-9a-f]{4}", run_id)
     assert parse_run_id(run_id) == ("20261130T024107Z", 7)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        pytest.param(datetime(2026, 11, 30, 2, 0, tzinfo=UTC), "024108", id="set back"),
+        pytest.param(datetime(2026, 11, 30, 2, 41, 7, 9, tzinfo=UTC), "024108", id="same second"),
+        pytest.param(datetime(2026, 11, 30, 2, 41, 8, 9, tzinfo=UTC), "024108", id="next second"),
+        pytest.param(datetime(2026, 11, 30, 3, 0, tzinfo=UTC), "030000", id="later"),
+    ],
+)
+def test_a_run_has_a_later_name_than_the_last_one_whatever_the_clock_says(
+    now: datetime, expected: str, suffix: str
+) -> None:
+    run_id = new_run_id(7, now, Path("runs") / f"{RUN}{suffix}")
+    assert run_id.startswith(f"20261130T{expected}Z-seed7-")
+
+
+def test_a_run_after_a_file_of_another_name_is_named_by_the_clock() -> None:
+    assert new_run_id(7, NOON, Path("copy.jsonl")).startswith("20261130T120000Z-seed7-")
 
 
 @pytest.mark.parametrize(
@@ -398,7 +775,7 @@ def test_a_folder_that_is_not_there_holds_no_journals(tmp_path: Path) -> None:
 
 def test_a_runs_folder_that_is_a_file_is_an_error_of_the_journal(tmp_path: Path) -> None:
     (tmp_path / "runs").touch()
-    with pytest.raises(JournalError, match="cannot read the runs folder"):
+    with told(JournalError, f"cannot read the runs folder {tmp_path / 'runs'}: Not a directory"):
         list(journals(tmp_path / "runs"))
 
 
@@ -451,6 +828,47 @@ def test_a_journal_that_cannot_be_read_could_be_any_run_and_counts(tmp_path: Pat
     assert newest(tmp_path, "http://local", 7) == folder.journal_path(tmp_path, LATER_RUN)
 
 
+def test_the_newest_run_is_found_among_all_others(tmp_path: Path) -> None:
+    assert newest(tmp_path, "http://local", 7) is None
+    for number, name in enumerate(["24101", "24102", "24109"]):
+        of_another_seed = f"20261130T0{name}Z-seed8-000{number}"
+        write_journal(tmp_path, of_another_seed, [started(of_another_seed, seed=8)])
+    folder.journal_path(tmp_path, RUN.replace("024107", "024105")).touch()
+    folder.journal_path(tmp_path, RUN.replace("024107", "024106")).write_bytes(b"garbage\n")
+    assert newest(tmp_path, "http://local", 7) is not None
+    ours = write_journal(tmp_path, RUN, [started(RUN)])
+    assert newest(tmp_path, "http://local", 7) == ours
+    packed = ours.with_name(f"{ours.name}.gz")
+    packed.write_bytes(gzip.compress(ours.read_bytes()))
+    ours.unlink()
+    assert newest(tmp_path, "http://local", 7) == packed
+
+
+def test_of_two_runs_of_a_second_the_one_with_a_time_in_its_first_line_is_the_newer(
+    tmp_path: Path,
+) -> None:
+    folder.journal_path(tmp_path, RUN.replace("00ff", "ffff")).write_bytes(b"garbage\n")
+    ours = write_journal(tmp_path, RUN, [started(RUN)])
+    assert newest(tmp_path, "http://local", 7) == ours
+
+
+def test_the_last_start_on_a_service_is_told_by_the_first_lines_of_all_seeds(
+    tmp_path: Path,
+) -> None:
+    assert folder.last_start(tmp_path, "http://local") is None
+    write_journal(tmp_path, RUN, [started(RUN)])
+    of_another_seed = LATER_RUN.replace("seed7", "seed8")
+    expected = started(of_another_seed, seed=8)
+    write_journal(tmp_path, of_another_seed, [expected])
+    latest = RUN.replace("024107", "034107")
+    write_journal(tmp_path, latest, [started(latest, base_url="http://elsewhere")])
+    folder.journal_path(tmp_path, RUN.replace("0241", "0001")).write_bytes(b"garbage\n")
+    folder.journal_path(tmp_path, RUN.replace("0241", "0002")).mkdir()
+    folder.journal_path(tmp_path, RUN.replace("0241", "0003")).touch()
+    write_journal(tmp_path, RUN.replace("0241", "0004"), [EXAMPLES["refused"]])
+    assert folder.last_start(tmp_path, "http://local") == expected
+
+
 # Going on with a journal
 
 
@@ -496,6 +914,15 @@ def test_a_whole_record_without_its_line_end_is_cut_off(tmp_path: Path) -> None:
     recovered = recover(path)
     assert (recovered.size, recovered.cut_bytes) == (len(whole) - len(last), len(last) - 1)
     assert recovered.ledger.state.turn == 3
+
+
+def test_a_file_without_a_whole_line_is_gone_on_with_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    for content in (b"", b'{"seq":0'):
+        path.write_bytes(content)
+        recovered = recover(path)
+        assert (recovered.size, recovered.cut_bytes) == (0, len(content))
+        assert recovered.ledger.started is None
 
 
 def test_every_byte_at_which_a_file_can_end_costs_at_most_one_line(tmp_path: Path) -> None:
@@ -571,9 +998,10 @@ def test_damage_before_the_last_line_is_told_with_file_and_line_and_left_alone(
     with pytest.raises(JournalDamaged) as caught:
         recover(path)
     assert caught.value.exit_code == 74
-    assert f"{path} is damaged at line {number}: " in str(caught.value)
-    assert text in str(caught.value)
-    assert "--fresh" in str(caught.value)
+    said = str(caught.value)
+    assert said.startswith(f"the journal {path} is damaged at line {number}: ")
+    assert text in said
+    assert said.endswith(". It was left as it is and nothing was sent; --fresh starts a new run")
     assert path.read_bytes() == damaged
 
 
@@ -593,25 +1021,34 @@ def test_a_whole_run_recovers_as_over(gzipped: bool, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_no_journal(tmp_path: Path) -> None:
-    with pytest.raises(NotAJournal, match="cannot read"):
+    with told(NotAJournal, f"cannot read {tmp_path / 'missing.jsonl'}: No such file or directory"):
         recover(tmp_path / "missing.jsonl")
 
 
 # The lock
 
 
-@pytest.mark.slow
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for a lock just once."""
+    monkeypatch.setattr(locks, "PATIENCE_S", 0)
+
+
+@pytest.mark.usefixtures("_impatient")
 def test_a_lock_keeps_a_second_one_out_and_is_dropped_at_its_end(tmp_path: Path) -> None:
     with lock(tmp_path, "http://a", 7):
         assert is_locked(tmp_path, "http://a", 7)
-        with pytest.raises(TryLater, match="another bot plays seed 7 on http://a"):
+        with pytest.raises(TryLater) as caught:
             lock(tmp_path, "http://a", 7)
+        assert str(caught.value) == (
+            f"another bot plays seed 7 on http://a in {tmp_path}; nothing was sent"
+        )
     assert not is_locked(tmp_path, "http://a", 7)
     with lock(tmp_path, "http://a", 7):
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize(
     ("base_url", "seed"),
     [pytest.param("http://b", 7, id="service"), pytest.param("http://a", 8, id="seed")],
@@ -621,6 +1058,10 @@ def test_another_service_or_seed_has_a_lock_of_its_own(
 ) -> None:
     with lock(tmp_path, "http://a", 7), lock(tmp_path, base_url, seed):
         assert is_locked(tmp_path, "http://a", 7)
+
+
+def test_a_lock_file_is_named_by_the_seed_and_the_service_and_is_hidden(tmp_path: Path) -> None:
+    assert lock_path(tmp_path, "http://a", 7) == tmp_path / ".seed7-54df484b.lock"
 
 
 def test_asking_for_a_lock_makes_none(tmp_path: Path) -> None:
@@ -651,8 +1092,11 @@ def test_a_folder_that_cannot_be_used_is_an_error_of_the_journal(
     place: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(JournalError, match="cannot write in the runs folder"):
+    with pytest.raises(JournalError) as caught:
         lock(tmp_path / place, "http://a", 7)
+    said, _, reason = str(caught.value).rpartition(": ")
+    assert said == f"cannot write in the runs folder {tmp_path / place}"
+    assert reason in ("File exists", "Not a directory", "No such file or directory")
 
 
 @pytest.mark.parametrize(
@@ -668,5 +1112,9 @@ def test_a_disk_without_locks_is_named_as_such(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.raises(JournalError, match="has no file locks; choose a folder on a local disk"):
+    with pytest.raises(JournalError) as caught:
         lock(tmp_path, "http://a", 7)
+    assert str(caught.value) == (
+        f"the disk of the runs folder {tmp_path} has no file locks; "
+        f"choose a folder on a local disk with --runs-dir"
+    )

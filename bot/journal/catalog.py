@@ -41,7 +41,7 @@ def latest(runs_dir: Path) -> Path:
         UsageError: there is none.
         JournalError: the folder cannot be read.
     """
-    found = sorted(journals(runs_dir), key=_start, reverse=True)
+    found = sorted(journals(runs_dir), reverse=True)
     for _, same_second in groupby(found, key=_start):
         begun = [(ts, path) for _, path in same_second if (ts := _first_time(path)) is not None]
         if begun:

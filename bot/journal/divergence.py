@@ -66,7 +66,7 @@ def followed(event: FieldsDiverged, layout: Layout | None, predicted: State) -> 
     in_two_places = {
         name for name in observed if sum(other == name for other, _ in layout.compared) > 1
     }
-    for as_predicted in (set(), in_two_places) if in_two_places else (set(),):
+    for as_predicted in (set(), in_two_places):
         answer: dict[str, object] = {}
         for name, path in first_places.items():
             value = expected[name] if name in as_predicted else observed.get(name, expected[name])

@@ -112,4 +112,4 @@ def last_start(runs_dir: Path, base_url: str) -> RunStarted | None:
             continue
         if entry and isinstance(entry.event, RunStarted) and entry.event.base_url == base_url:
             found.append((entry.ts, path, entry.event))
-    return max(found, key=lambda item: item[:2])[-1] if found else None
+    return max(found)[-1] if found else None

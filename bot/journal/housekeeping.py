@@ -19,6 +19,8 @@ from bot.journal.folder import journals, run_name
 from bot.journal.tail import TAIL, is_finished
 
 _BLOCK: Final = 2**20
+_LAST: Final = TAIL // 4
+"""Bytes at the end of a journal of which the whole lines are compressed apart."""
 
 
 class Chore(NamedTuple):
@@ -103,7 +105,7 @@ def _compress(path: Path) -> None:
 
 def _start_of_tail(source: Any) -> int:
     """Return where the last lines of a file begin, and go back to its beginning."""
-    source.seek(max(0, source.seek(0, 2) - TAIL // 4))
+    source.seek(max(0, os.fstat(source.fileno()).st_size - _LAST))
     if source.tell():
         source.readline()
     start: int = source.tell()
@@ -121,13 +123,10 @@ def _write_member(target: Any, source: Any, size: int | None) -> None:
 
 
 def _blocks(source: Any, size: int | None) -> Iterator[bytes]:
-    while size != 0 and (block := source.read(_BLOCK if size is None else min(size, _BLOCK))):
+    while block := source.read(_BLOCK if size is None else min(size, _BLOCK)):
         yield block
         size = None if size is None else size - len(block)
 
 
 def _digest(stream: Any) -> bytes:
-    digest = hashlib.sha256()
-    while block := stream.read(_BLOCK):
-        digest.update(block)
-    return digest.digest()
+    return hashlib.file_digest(stream, hashlib.sha256).digest()

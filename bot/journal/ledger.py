@@ -103,7 +103,7 @@ class Ledger:
         self.started_ts = self.last_ts = ""
         self.last_action_ts = ""
         """Of the last line of an action, or of the first line."""
-        self._state: State | None = rules.fresh()
+        self._state: State | None = None
         """None while `_walk` is ahead."""
         self._walk = Walk(rules.fresh())
         self._next = _AT_FIRST
@@ -395,7 +395,7 @@ def spec_digest(spec: object) -> str | None:
     if spec is None:
         return None
     text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _check_start(event: RunStarted) -> Iterator[LineError]:

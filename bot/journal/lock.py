@@ -38,7 +38,7 @@ def lock(runs_dir: Path, base_url: str, seed: int) -> AbstractContextManager[obj
     try:
         runs_dir.mkdir(parents=True, exist_ok=True)
         held = FileLock(path, timeout=PATIENCE_S, fallback_to_soft=False)
-        return held.acquire(poll_interval=PATIENCE_S / 5)
+        return held.acquire()
     except Timeout:
         raise TryLater(
             f"another bot plays seed {seed} on {base_url} in {runs_dir}; nothing was sent"

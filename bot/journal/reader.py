@@ -230,7 +230,7 @@ _FORMS: Final = {
 def _parse_object(line: RawLine) -> dict[str, Any]:
     if not line.is_whole:
         raise LineError(
-            "line", line.text[:40].decode("utf-8", "replace"), "a whole line with its line end"
+            "line", line.text[:40].decode(errors="replace"), "a whole line with its line end"
         )
     try:
         text = line.text.decode().strip()
@@ -239,14 +239,14 @@ def _parse_object(line: RawLine) -> dict[str, Any]:
             return record
     except (ValueError, RecursionError):
         pass
-    raise LineError("line", line.text[:40].decode("utf-8", "replace"), "a JSON object")
+    raise LineError("line", line.text[:40].decode(errors="replace"), "a JSON object")
 
 
 def _read_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Make a dict; a name that stands twice would show one reader this and another one that."""
     record = dict(pairs)
     if len(record) != len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError
     return record
 
 

@@ -18,9 +18,7 @@ from bot.errors import ActionError
 from bot.rules import State
 
 MAX_PLACES: Final = 10_000
-"""Places that are remembered; a run of best play knows some sixty."""
-_CYCLE: Final = 4
-"""Boards after which the templates repeat ("NEXT")."""
+"""Places that are remembered; a run of best play knows some forty."""
 
 _LINE: Final = re.compile(
     rb'\{"seq":(\d+),"ts":"(\d{4}-\d\d-\d\d)(T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z)",'
@@ -31,7 +29,7 @@ _LINE: Final = re.compile(
 
 
 class Place:
-    """A state without what only adds up: no turns, no points, boards counted from the cycle."""
+    """A state without what only adds up: no turns, no points, boards counted within the cycle."""
 
     __slots__ = ("state", "steps")
 
@@ -120,9 +118,7 @@ class Walk:
 
     def _find(self, state: State) -> Place:
         """Return the place of a state, as new where it was not known."""
-        board = state.board_number
-        if board > rules.INTRODUCTION + _CYCLE:
-            board = rules.INTRODUCTION + 1 + (board - rules.INTRODUCTION - 1) % _CYCLE
+        board = rules.template_index(state.board_number)  # the first one with the same to come
         folded = replace(state, board_number=board, score=0, cleared_boards=0, turn=0)
         if len(self._places) > MAX_PLACES:
             self._places.clear()
@@ -150,11 +146,11 @@ class Walk:
                 f'"template":{after.template_index},"garland":[{garland}],'
                 f'"moves_used":{after.moves_used},"move_budget":{after.move_budget},'
                 f'"leaves":{after.leaves}'
-            ).encode("ascii"),
+            ).encode(),
         )
         self._place.steps[text] = step
         return step
 
 
 def _encode(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
+    return json.dumps(value, separators=(",", ":")).encode()

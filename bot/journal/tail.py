@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import zlib
 from collections.abc import Iterator
 from io import BufferedReader
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 TAIL: Final = 2**16
 """Bytes at the end of a file that are looked at."""
 _BLOCK: Final = 2**20
+_MEMBER: Final = re.compile(re.escape(GZIP))
 
 
 def last_entries(path: Path) -> Iterator[Entry]:
@@ -49,9 +52,8 @@ def is_finished(path: Path) -> bool:
 def _last_bytes(path: Path) -> bytes:
     try:
         with open_journal(path) as unpacked, path.open("rb") as stream:
-            size = stream.seek(0, 2)
-            stream.seek(max(0, size - TAIL))
-            tail = stream.read(TAIL)
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - TAIL))
+            tail = stream.read()
             if isinstance(unpacked, BufferedReader):
                 return tail
             return _last_member(tail) or _read_to_the_end(unpacked)
@@ -61,11 +63,10 @@ def _last_bytes(path: Path) -> bytes:
 
 def _last_member(tail: bytes) -> bytes:
     """Return what the last member of a gzipped file holds; empty where it is not in `tail`."""
-    start = len(tail)
-    while (start := tail.rfind(GZIP, 0, start)) >= 0:
+    for member in reversed([*_MEMBER.finditer(tail)]):
         unpacker = zlib.decompressobj(wbits=31)
         try:
-            held = unpacker.decompress(tail[start:], 16 * TAIL)
+            held = unpacker.decompress(tail[member.start() :], TAIL)
         except zlib.error:
             continue
         if unpacker.eof and not unpacker.unused_data:

@@ -162,7 +162,7 @@ def _serialize(line: EventDict, **_: object) -> bytes:
         text = _ENCODE(line)
     except ValueError:
         text = _ENCODE(finite(line))
-    return text.replace("\x7f", "\\u007f").encode("ascii")
+    return text.encode()
 
 
 def finite(value: object) -> object:

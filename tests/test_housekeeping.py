@@ -1,0 +1,412 @@
+"""Making room, the last lines of a journal, and finding the latest one: files as they lie there."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import random
+import tempfile
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+from eventful import abandoned, plain, stopped
+from harness import run_events, started, write_journal
+
+from bot.errors import JournalError, NotAJournal, UsageError
+from bot.journal import reader, tail, writer
+from bot.journal.catalog import LATEST, find, latest
+from bot.journal.folder import journal_path
+from bot.journal.housekeeping import Chore, carry_out, plan
+from bot.journal.reader import read_lines
+from bot.journal.tail import is_finished, last_entries
+
+RUN: Final = "20261130T024107Z-seed7-00ff"
+KIB: Final = 2**10
+
+
+@cache
+def a_long_journal() -> bytes:
+    """Return the journal of a run of more than 128 KiB."""
+    with tempfile.TemporaryDirectory() as folder:
+        content = write_journal(Path(folder), RUN, run_events(RUN, bank_at=30_000)).read_bytes()
+    assert len(content) > 128 * KIB
+    return content
+
+
+def members(packed: bytes) -> list[bytes]:
+    """Return what each member of a gzipped file holds."""
+    held = []
+    while packed:
+        unpacker = zlib.decompressobj(wbits=31)
+        held.append(unpacker.decompress(packed))
+        packed = unpacker.unused_data
+    return held
+
+
+def compress(path: Path) -> bytes:
+    """Compress a journal; return the bytes of the file that stands in its place."""
+    carry_out(Chore(path, 0, is_compressing=True))
+    assert [there.name for there in path.parent.iterdir()] == [f"{path.name}.gz"]
+    return path.with_name(f"{path.name}.gz").read_bytes()
+
+
+def peak(call: Callable[[], object]) -> int:
+    """Return the most bytes that a call holds at a time."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+# Compressing
+
+
+def test_the_last_lines_of_a_compressed_journal_are_a_member_of_their_own(tmp_path: Path) -> None:
+    content = a_long_journal()
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(content)
+    first, last = members(compress(path))
+    assert first + last == content
+    assert len(last) <= 16 * KIB < len(first.splitlines(keepends=True)[-1] + last)
+    assert first.endswith(b"\n")
+
+
+def test_a_short_journal_is_compressed_in_one(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(stopped())
+    assert members(compress(path)) == [stopped()]
+
+
+def test_a_journal_of_any_length_is_compressed_whole(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    content = random.Random(7).randbytes(1100 * KIB)
+    path.write_bytes(content)
+    assert gzip.decompress(compress(path)) == content
+
+
+def test_a_compressed_journal_tells_no_other_name_and_no_other_time(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+    head = compress(path)[:8]
+    assert head == bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0))  # gzip, deflated, no name; no time
+
+
+def test_a_compressed_journal_is_as_old_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    path.chmod(0o640)
+    compress(path)
+    status = path.with_name("j.jsonl.gz").stat()
+    assert (status.st_mtime, status.st_mode & 0o777) == (1_000_000_000, 0o640)
+
+
+def test_a_copy_that_is_not_what_was_written_is_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+    monkeypatch.setattr(os, "fsync", lambda descriptor: os.ftruncate(descriptor, 0))
+    with pytest.raises(JournalError) as caught:
+        carry_out(Chore(path, 0, is_compressing=True))
+    part = tmp_path / ".j.jsonl.gz.part"
+    assert str(caught.value) == f"cannot compress {path}: the copy {part} is not what was written"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_journal_that_cannot_be_compressed_stays_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+
+    def fsync(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(JournalError) as caught:
+        carry_out(Chore(path, 0, is_compressing=True))
+    assert str(caught.value) == f"cannot compress {path}: No space left on device"
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == plain()
+
+
+@pytest.mark.parametrize("is_compressing", [False, True], ids=["remove", "compress"])
+def test_what_cannot_be_read_is_never_touched(is_compressing: bool, tmp_path: Path) -> None:
+    path = write_journal(tmp_path, RUN, run_events(RUN, bank_at=215))
+    (tmp_path / "20261130T024106Z-seed7-00ff.jsonl").mkdir()
+    cut_off = gzip.compress(path.read_bytes())[:-9]
+    (tmp_path / "20261130T024105Z-seed7-00ff.jsonl.gz").write_bytes(cut_off)
+    size = path.stat().st_size
+    assert plan(tmp_path, 0, is_compressing=is_compressing) == [Chore(path, size, is_compressing)]
+
+
+# Removing
+
+
+def name_of(number: int) -> str:
+    return f"20261130T02410{number}Z-seed7-00ff"
+
+
+def put(runs_dir: Path, number: int, *, is_finished: bool = True) -> Chore:
+    """Write a run; return what is to be done where it is removed."""
+    lines = run_events(name_of(number), bank_at=215)
+    path = write_journal(runs_dir, name_of(number), lines if is_finished else lines[:-1])
+    return Chore(path, path.stat().st_size, is_compressing=False)
+
+
+def test_all_finished_runs_but_the_newest_are_to_go_the_newest_of_them_first(
+    tmp_path: Path,
+) -> None:
+    chores = [put(tmp_path, number) for number in (3, 1, 4, 2)]
+    put(tmp_path, 5, is_finished=False)
+    put(tmp_path, 0, is_finished=False)
+    third, first, _, second = chores
+    assert plan(tmp_path, 1, is_compressing=False) == [third, second, first]
+    assert plan(tmp_path, 3, is_compressing=False) == [first]
+    assert plan(tmp_path, 4, is_compressing=False) == []
+
+
+def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+    first, second, third = (put(tmp_path, number) for number in (1, 2, 3))
+    packed = second.path.with_name(f"{name_of(2)}.jsonl.gz")
+    packed.write_bytes(gzip.compress(second.path.read_bytes()))
+    twice = Chore(packed, packed.stat().st_size, is_compressing=False)
+    assert plan(tmp_path, 2, is_compressing=False) == [first]
+    assert plan(tmp_path, 1, is_compressing=False) == [second, twice, first]
+    assert plan(tmp_path, 0, is_compressing=True) == [
+        chore._replace(is_compressing=True) for chore in (third, second, first)
+    ]
+
+
+def test_what_is_to_go_is_removed_and_may_be_gone_already(tmp_path: Path) -> None:
+    chore = put(tmp_path, 1)
+    carry_out(chore)
+    assert list(tmp_path.iterdir()) == []
+    carry_out(chore)
+    carry_out(chore._replace(is_compressing=True))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_removed_is_told_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(JournalError) as caught:
+        carry_out(Chore(tmp_path, 0, is_compressing=False))
+    assert str(caught.value) == f"cannot remove {tmp_path}: Is a directory"
+
+
+# The last lines
+
+
+def seqs(path: Path) -> list[int]:
+    """Return the numbers that the last lines have in the log; where they stand is not known."""
+    entries = list(last_entries(path))
+    assert {entry.number for entry in entries} <= {0}
+    return [entry.seq for entry in entries]
+
+
+def all_seqs(journal: bytes) -> list[int]:
+    """Return the numbers of the lines of a sound journal, the last one first."""
+    return list(range(journal.count(b"\n") - 1, -1, -1))
+
+
+def with_name(journal: bytes, name: str) -> bytes:
+    """Return a gzipped journal with a file name in its head."""
+    packed = io.BytesIO()
+    with gzip.GzipFile(name, "wb", fileobj=packed) as member:
+        member.write(journal)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [bytes, gzip.compress, lambda j: gzip.compress(j) + bytes(12)],
+    ids=["plain", "gzipped", "gzipped, with NUL bytes after it"],
+)
+def test_all_lines_of_a_short_journal_are_at_hand(
+    shape: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(shape(stopped()))
+    assert seqs(path) == all_seqs(stopped())
+
+
+@pytest.mark.parametrize(
+    "shape", [bytes, gzip.compress, with_name], ids=["plain", "gzipped", "gzipped with a name"]
+)
+def test_the_last_64_kib_of_a_long_journal_are_at_hand(
+    shape: Callable[..., bytes], tmp_path: Path
+) -> None:
+    content = a_long_journal()
+    path = tmp_path / "j"
+    path.write_bytes(shape(content, "j") if shape is with_name else shape(content))
+    assert seqs(path) == all_seqs(content)[: content[-64 * KIB :].count(b"\n") - 1]
+
+
+@pytest.mark.parametrize("name", ["j", "\x1f\x8b\x08"], ids=["", "as if another one began"])
+def test_the_last_member_of_a_gzipped_journal_is_read_without_the_rest(
+    name: str, tmp_path: Path
+) -> None:
+    lines = stopped().splitlines(keepends=True)
+    first, last = gzip.compress(b"".join(lines[:-5])), b"".join(lines[-5:])
+    broken = first[:-8] + b"checksum"
+    path = tmp_path / "j"
+    path.write_bytes(broken + with_name(last, name))
+    assert seqs(path) == all_seqs(stopped())[:5]
+    with pytest.raises(NotAJournal, match="CRC check failed"):
+        list(read_lines(path))
+
+
+def test_a_short_gzipped_journal_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(gzip.compress(plain()))
+    monkeypatch.setattr(tail, "_read_to_the_end", None)
+    assert seqs(path) == all_seqs(plain())
+
+
+@pytest.mark.parametrize(
+    ("journal", "expected"),
+    [
+        (plain(), True),
+        (abandoned(), True),
+        (stopped(), False),
+        (plain()[:-1], False),
+        (plain() + b"x", False),
+        (b"", False),
+    ],
+    ids=["banked", "abandoned", "stopped", "torn", "with more", "empty"],
+)
+@pytest.mark.parametrize("shape", [bytes, gzip.compress], ids=["plain", "gzipped"])
+def test_a_run_is_finished_whose_last_line_is_its_end(
+    shape: Callable[[bytes], bytes], journal: bytes, expected: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(shape(journal))
+    assert is_finished(path) is expected
+
+
+def test_a_journal_that_is_not_there_has_no_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    for read in (lambda: is_finished(path), lambda: list(read_lines(path))):
+        with pytest.raises(NotAJournal) as caught:
+            read()
+        assert str(caught.value) == f"cannot read {path}: No such file or directory"
+
+
+def test_a_gzipped_journal_that_is_cut_off_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    whole = gzip.compress(plain()) + gzip.compress(plain())
+    path.write_bytes(whole[:-9])
+    reason = "Compressed file ended before the end-of-stream marker was reached"
+    for read in (lambda: is_finished(path), lambda: list(read_lines(path))):
+        with pytest.raises(NotAJournal) as caught:
+            read()
+        assert str(caught.value) == f"cannot read {path}: {reason}"
+
+
+def test_the_last_lines_of_a_journal_of_any_length_take_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    end = plain()
+    content = bytes(8000 * KIB) + b"\n" + end
+    path.write_bytes(gzip.compress(content, 1))
+    assert seqs(path) == all_seqs(end)
+    assert peak(lambda: seqs(path)) < 5000 * KIB
+
+
+# Lines that are too long
+
+
+def test_a_line_that_is_too_long_is_passed_over_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_LINE", 10)
+    path = tmp_path / "j"
+    path.write_bytes(b"first\n" + b"x" * 35 + b"\nthird\n" + b"y" * 11 + b"\n" + b"z" * 40)
+    assert [(line.number, line.end, line.is_whole, line.is_torn) for line in read_lines(path)] == [
+        (1, 6, True, False),
+        (2, 42, False, False),
+        (3, 48, True, False),
+        (4, 60, False, False),
+        (5, 100, False, False),
+    ]
+
+
+def test_a_line_that_is_too_long_takes_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_LINE", 64 * KIB)
+    path = tmp_path / "j"
+    path.write_bytes(b"first\n" + bytes(8000 * KIB))
+    assert peak(lambda: [line.number for line in read_lines(path)]) < 1000 * KIB
+
+
+# The latest run
+
+
+def begin(runs_dir: Path, run_id: str, millisecond: int) -> Path:
+    """Write the first line of a run that began in the second that all of them have here."""
+    path = journal_path(runs_dir, run_id)
+    journal = writer.create(
+        path, lambda: datetime(2026, 11, 30, 2, 41, 7, millisecond * 1000, tzinfo=UTC)
+    )
+    journal.write(started(run_id))
+    journal.close()
+    return path
+
+
+@pytest.mark.parametrize("first", ["seed7-0001", "seed9-00ff"])
+def test_of_runs_that_began_in_the_same_second_the_first_line_tells_the_latest(
+    first: str, tmp_path: Path
+) -> None:
+    begin(tmp_path, f"20261130T024107Z-{first}", 100)
+    expected = begin(tmp_path, "20261130T024107Z-seed8-0000", 101)
+    begin(tmp_path, "20261130T024106Z-seed9-0000", 900)
+    assert latest(tmp_path) == expected
+    assert find(tmp_path, LATEST) == expected
+
+
+def test_a_broken_first_line_tells_no_time_and_a_whole_one_of_the_same_second_is_later(
+    tmp_path: Path,
+) -> None:
+    broken = journal_path(tmp_path, "20261130T024107Z-seed9-0000")
+    broken.write_bytes(b"garbage\n")
+    assert latest(tmp_path) == broken
+    assert latest(tmp_path) != begin(tmp_path, "20261130T024106Z-seed7-0000", 0)
+    assert begin(tmp_path, "20261130T024107Z-seed7-0000", 0) == latest(tmp_path)
+
+
+def test_a_run_is_found_by_its_name_gzipped_or_not_and_by_its_path(tmp_path: Path) -> None:
+    path = begin(tmp_path, RUN, 0)
+    assert find(tmp_path, RUN) == path
+    assert find(tmp_path / "elsewhere", str(path)) == path
+    compress(path)
+    assert find(tmp_path, RUN) == path.with_name(f"{RUN}.jsonl.gz")
+
+
+@pytest.mark.parametrize("run", [RUN, "never", "x" * 5000], ids=["a name", "a path", "too long"])
+def test_a_run_that_is_nowhere_is_said_to_be_so(run: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        find(tmp_path, run)
+    assert str(caught.value) == (
+        f"there is no journal '{run}': neither a file nor a run in {tmp_path}; "
+        "the verb runs lists the runs"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b'{"seq":0,'], ids=["empty", "half a line"])
+def test_a_file_without_a_whole_line_is_not_the_latest_run(content: bytes, tmp_path: Path) -> None:
+    journal_path(tmp_path, "20261130T024107Z-seed9-0000").write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        latest(tmp_path)
+    assert str(caught.value) == f"there is no run in {tmp_path}"
