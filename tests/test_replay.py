@@ -399,7 +399,7 @@ def test_no_field_is_excused_that_is_not_in_the_format() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("event", "field"), FIELDS, ids=map(".".join, FIELDS))
+@pytest.mark.parametrize(("event", "field"), FIELDS, ids=[".".join(names) for names in FIELDS])
 def test_a_changed_field_is_caught_at_its_line(event: str, field: str, tmp_path: Path) -> None:
     missed = []
     count = 0
@@ -423,7 +423,7 @@ def test_a_changed_field_is_caught_at_its_line(event: str, field: str, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("event", "field"), FIELDS, ids=map(".".join, FIELDS))
+@pytest.mark.parametrize(("event", "field"), FIELDS, ids=[".".join(names) for names in FIELDS])
 def test_a_field_that_is_left_out_is_caught_at_its_line(
     event: str, field: str, tmp_path: Path
 ) -> None:

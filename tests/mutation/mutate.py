@@ -34,14 +34,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "rules": ("test_rules",),
     "strategy": ("test_strategy",),
     "wire": ("test_wire",),
-    "journal": (
-        "test_journal",
-        "test_ledger",
-        "test_housekeeping",
-        "test_hostile_journals",
-        "test_replay",
-        "test_player",
-    ),
+    "journal": ("test_journal", "test_ledger", "test_housekeeping"),
     "replay": ("test_replay", "test_audit", "test_watch", "test_runs"),
 }
 """What is mutated, and the tests that should notice."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from typing import Any
+from typing import Any, Final
 
 import hypothesis
 import pytest
 from hypothesis import Phase
+
+SUSPICIOUS: Final = 35
+"""What mutmut takes for neither death nor life."""
 
 hypothesis.settings.register_profile(
     "on a mutant",
@@ -27,6 +31,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     for mark in metafunc.definition.iter_markers("parametrize"):
         object.__setattr__(mark._param_ids_from or mark, "_param_ids_generated", None)
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Let a mutant live whose tests were not found."""
+    if exitstatus == pytest.ExitCode.USAGE_ERROR:
+        os._exit(SUSPICIOUS)
 
 
 @pytest.fixture(autouse=True)
