@@ -276,23 +276,23 @@ def test_a_short_gzipped_journal_is_read_once(
 
 
 @pytest.mark.parametrize(
-    ("journal", "expected"),
+    ("make", "expected"),
     [
-        (plain(), True),
-        (abandoned(), True),
-        (stopped(), False),
-        (plain()[:-1], False),
-        (plain() + b"x", False),
-        (b"", False),
+        (plain, True),
+        (abandoned, True),
+        (stopped, False),
+        (lambda: plain()[:-1], False),
+        (lambda: plain() + b"x", False),
+        (bytes, False),
     ],
     ids=["banked", "abandoned", "stopped", "torn", "with more", "empty"],
 )
 @pytest.mark.parametrize("shape", [bytes, gzip.compress], ids=["plain", "gzipped"])
 def test_a_run_is_finished_whose_last_line_is_its_end(
-    shape: Callable[[bytes], bytes], journal: bytes, expected: bool, tmp_path: Path
+    shape: Callable[[bytes], bytes], make: Callable[[], bytes], expected: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "j"
-    path.write_bytes(shape(journal))
+    path.write_bytes(shape(make()))
     assert is_finished(path) is expected
 
 

@@ -47,8 +47,12 @@ RUN: Final = "20261130T024107Z-seed7-00ff"
 LATER_RUN: Final = "20261130T024108Z-seed7-0000"
 
 EXAMPLES: Final[dict[str, Event]] = {
-    "run.started": started(RUN),
-    "action": taken(rules.fresh(), rules.FLIPS[1]),
+    "run.started": events.RunStarted(
+        1, RUN, "1.0.0", "http://local", 7, 3030, "at-least", "t0", {"score": 0}, {}, [1.5], "ab"
+    ),
+    "action": events.ActionTaken(
+        1, {"type": "flip", "count": 2}, "t1", 215, 215, "cleared", 1, 1, [1, 2, 3], 1, 5, 3, 1, 0.5
+    ),
     "retry": events.Retried({"type": "next"}, 1, "HTTP 503", 503, "<html>", 0.75),
     "refused": events.Refused({"type": "flip", "count": 2}, "not now"),
     "diverged": events.FieldsDiverged({"score": {"predicted": 215, "observed": "215"}}),
