@@ -169,6 +169,20 @@ def test_a_run_is_running_while_a_bot_has_its_lock(
     assert result(capsys, "status")["state"] == "suspended"
 
 
+@pytest.mark.parametrize("zeros", [30, 400])
+def test_a_threshold_beyond_all_reason_takes_a_time_beyond_all_numbers(
+    zeros: int, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = plain().splitlines(keepends=True)[:30]
+    journal = b"".join(lines).replace(b'"bank_at":1970', b'"bank_at":1' + b"0" * zeros)
+    put(runs_dir, journal, run_id(1))
+    status = result(capsys, "status")
+    assert (status["state"], status["bank_at"]) == ("suspended", 10**zeros)
+    assert (status["eta_s"] is None) == (zeros == 400)
+    assert result(capsys, "runs") == [status]
+    assert process.run(["status"]) == 0
+
+
 def test_a_run_that_has_ended_is_not_running_whoever_has_the_lock(
     runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -404,7 +404,7 @@ def test_what_a_file_says_of_the_service_is_taken(taken: Callable[..., Settings]
 
 WOULD_DO: Final = {
     "seed": "a whole number of at least 0 and at most 9007199254740991",
-    "bank_at": "a whole number of at least 0",
+    "bank_at": "a whole number of at least 0 and at most 9007199254740991",
     "bank_rule": "one of at-least, at-most, exactly",
     "local": "true or false",
     "base_url": "scheme, host, and a path prefix if any, such as https://gameboard.gg",
@@ -425,7 +425,7 @@ NO_SCHEME: Final = ": it does not begin with http:// or https:// and a host"
 MORE: Final = ": it has more than scheme, host and path"
 BAD_TEXTS: Final[list[tuple[str, str, str]]] = [
     *(("seed", text, "") for text in ("x", "", "-1", "9007199254740992", "7.0", "nan", "true")),
-    *(("bank_at", text, "") for text in ("-1", "1e6", "1,000,000", "inf")),
+    *(("bank_at", text, "") for text in ("-1", "1e6", "1,000,000", "inf", "1" + "0" * 400)),
     *(("bank_rule", text, "") for text in ("at_least", "AT-LEAST", "")),
     ("base_url", "", NO_SCHEME),
     ("base_url", "gameboard.gg", NO_SCHEME),
@@ -738,7 +738,7 @@ def test_a_process_says_a_bad_setting_in_one_line_and_makes_nothing(tmp_path: Pa
     assert (ended.returncode, ended.stdout) == (78, "")
     assert ended.stderr == (
         "sunpleat-bot: environment variable SUNPLEAT_BANK_AT: "
-        "expected a whole number of at least 0, got '1e6'\n"
+        "expected a whole number of at least 0 and at most 9007199254740991, got '1e6'\n"
     )
     assert list(tmp_path.iterdir()) == []
 

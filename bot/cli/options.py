@@ -18,7 +18,7 @@ from bot.client.limits import LONGEST_TIMEOUT_S
 from bot.errors import ConfigError
 
 PREFIX: Final = "SUNPLEAT_"
-MAX_SEED: Final = 2**53 - 1
+MAX_WHOLE: Final = 2**53 - 1
 """The largest whole number that every JSON reader keeps exact."""
 DEFAULT_URL: Final = "https://gameboard.gg"
 
@@ -216,14 +216,14 @@ def _setting(*names: str, **kwargs: Any) -> Setting:
 SETTINGS: Final[tuple[Setting, ...]] = (
     _setting(
         "--seed",
-        type=click.IntRange(0, MAX_SEED),
+        type=click.IntRange(0, MAX_WHOLE),
         default=7,
         show_default=True,
         help="Seed of the run. It only names the run: the garlands are the same for each.",
     ),
     _setting(
         "--bank-at",
-        type=click.IntRange(0),
+        type=click.IntRange(0, MAX_WHOLE),
         default=1_000_000,
         show_default=True,
         help="Points at which to bank.",

@@ -60,14 +60,14 @@ class Summary:
     @property
     def rate(self) -> float | None:
         """Points an hour of play; None while there is no time to divide by."""
-        return round(self.score / self.seconds * 3600, 1) if self.seconds > 0 else None
+        return _ratio(self.score, self.seconds, 3600) if self.seconds > 0 else None
 
     @property
     def eta_s(self) -> float | None:
         """Seconds of play to the threshold at this rate; None where it is over or unknown."""
         if self.state not in (RUNNING, SUSPENDED) or not self.score or self.bank_at is None:
             return None
-        return round(max(0, self.bank_at - self.score) * self.seconds / self.score, 1)
+        return _ratio(max(0, self.bank_at - self.score), self.score, self.seconds)
 
     def to_json(self) -> dict[str, object]:
         """Return the figures for programs."""
@@ -87,6 +87,14 @@ class Summary:
             "rate": self.rate,
             "eta_s": self.eta_s,
         }
+
+
+def _ratio(part: float, whole: float, times: float) -> float | None:
+    """Return so many times `part` / `whole`; None beyond all numbers, which a journal may hold."""
+    try:
+        return round(part / whole * times, 1)
+    except OverflowError:
+        return None
 
 
 def summarise(path: Path) -> Summary:
