@@ -6,6 +6,7 @@ other one is read whole, and verified on the way.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -92,9 +93,10 @@ class Summary:
 def _ratio(part: float, whole: float, times: float) -> float | None:
     """Return so many times `part` / `whole`; None beyond all numbers, which a journal may hold."""
     try:
-        return round(part / whole * times, 1)
+        value = part / whole * times
     except OverflowError:
         return None
+    return round(value, 1) if math.isfinite(value) else None
 
 
 def summarise(path: Path) -> Summary:
