@@ -85,7 +85,7 @@ def flip_towards(garland: Garland, length: int) -> int:
     """
     left = length - 1
     if garland != target(len(garland)):
-        for count, _ in enumerate(garland, start=1):
+        for count in range(1, len(garland) + 1):
             if left in lengths(flip(garland, count), left):
                 return count
     raise ValueError(f"no {length} flips restore {garland} with the last one only")

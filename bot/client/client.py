@@ -130,7 +130,7 @@ class Client:
         give_up_s = min(self._limits.give_up_after_s, INIT_GIVE_UP_S)
         try:
             beginning, _ = self._exchange(None, attempt, give_up_s)
-        except (ServiceUnavailable, TokenRefused) as exc:
+        except TokenRefused as exc:
             raise ServiceUnavailable(str(exc)) from exc
         return beginning
 
