@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -31,12 +30,7 @@ AWARDS: Final = (215, 240, 265)
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `runs` and `configs` be those of the test, and no variable say anything."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("SUNPLEAT_"):
-            monkeypatch.delenv(name)
+def _alone_and_never_asleep(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - the folder
     monkeypatch.setattr(Clock, "sleep", lambda *_: None)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import signal
 import socket
@@ -32,16 +31,9 @@ from bot.cli.commands import cli
 from bot.client import client
 from bot.garland import flip, target
 
+pytestmark = pytest.mark.usefixtures("alone")
+
 PLAY_KEYS: Final = "run_id journal score boards flips requests retries leaves end_reason seconds"
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `runs` and `configs` be those of the test, and no variable say anything."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("SUNPLEAT_"):
-            monkeypatch.delenv(name)
 
 
 def run(*arguments: str) -> int:

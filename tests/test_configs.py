@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import tomllib
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from harness import ROOT, environment
+from harness import ROOT
 
 from bot.cli import process
 from bot.cli.options import SETTINGS
@@ -111,12 +110,11 @@ def test_no_other_line_is_in_force(name: str) -> None:
 
 @pytest.fixture
 def taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    alone: None,  # noqa: ARG001 - the folder
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Callable[..., Settings]:
     """Call the bot in an empty folder and return the settings that it would play with."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ.keys() - environment().keys():
-        monkeypatch.delenv(name)
     caught: list[Settings] = []
 
     def play(settings: Settings, **_: Any) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from calls import told
 from eventful import abandoned, plain, stopped
 from harness import run_events, started, write_journal
 
@@ -117,10 +118,9 @@ def test_a_copy_that_is_not_what_was_written_is_thrown_away(
     path = tmp_path / "j.jsonl"
     path.write_bytes(plain())
     monkeypatch.setattr(os, "fsync", lambda descriptor: os.ftruncate(descriptor, 0))
-    with pytest.raises(JournalError) as caught:
-        carry_out(Chore(path, 0, is_compressing=True))
     part = tmp_path / ".j.jsonl.gz.part"
-    assert str(caught.value) == f"cannot compress {path}: the copy {part} is not what was written"
+    with told(JournalError, f"cannot compress {path}: the copy {part} is not what was written"):
+        carry_out(Chore(path, 0, is_compressing=True))
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -134,9 +134,8 @@ def test_a_journal_that_cannot_be_compressed_stays_and_nothing_beside_it(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(JournalError) as caught:
+    with told(JournalError, f"cannot compress {path}: No space left on device"):
         carry_out(Chore(path, 0, is_compressing=True))
-    assert str(caught.value) == f"cannot compress {path}: No space left on device"
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == plain()
 
@@ -199,9 +198,8 @@ def test_what_is_to_go_is_removed_and_may_be_gone_already(tmp_path: Path) -> Non
 
 
 def test_what_cannot_be_removed_is_told_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(JournalError) as caught:
+    with told(JournalError, f"cannot remove {tmp_path}: Is a directory"):
         carry_out(Chore(tmp_path, 0, is_compressing=False))
-    assert str(caught.value) == f"cannot remove {tmp_path}: Is a directory"
 
 
 # The last lines
@@ -299,9 +297,8 @@ def test_a_run_is_finished_whose_last_line_is_its_end(
 def test_a_journal_that_is_not_there_has_no_last_line(tmp_path: Path) -> None:
     path = tmp_path / "j"
     for read in (lambda: is_finished(path), lambda: list(read_lines(path))):
-        with pytest.raises(NotAJournal) as caught:
+        with told(NotAJournal, f"cannot read {path}: No such file or directory"):
             read()
-        assert str(caught.value) == f"cannot read {path}: No such file or directory"
 
 
 def test_a_gzipped_journal_that_is_cut_off_cannot_be_read(tmp_path: Path) -> None:
@@ -310,9 +307,8 @@ def test_a_gzipped_journal_that_is_cut_off_cannot_be_read(tmp_path: Path) -> Non
     path.write_bytes(whole[:-9])
     reason = "Compressed file ended before the end-of-stream marker was reached"
     for read in (lambda: is_finished(path), lambda: list(read_lines(path))):
-        with pytest.raises(NotAJournal) as caught:
+        with told(NotAJournal, f"cannot read {path}: {reason}"):
             read()
-        assert str(caught.value) == f"cannot read {path}: {reason}"
 
 
 def test_the_last_lines_of_a_journal_of_any_length_take_little_memory(tmp_path: Path) -> None:
@@ -396,17 +392,18 @@ def test_a_run_is_found_by_its_name_gzipped_or_not_and_by_its_path(tmp_path: Pat
 
 @pytest.mark.parametrize("run", [RUN, "never", "x" * 5000], ids=["a name", "a path", "too long"])
 def test_a_run_that_is_nowhere_is_said_to_be_so(run: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
+    with told(
+        UsageError,
+        (
+            f"there is no journal '{run}': neither a file nor a run in {tmp_path}; "
+            "the verb runs lists the runs"
+        ),
+    ):
         find(tmp_path, run)
-    assert str(caught.value) == (
-        f"there is no journal '{run}': neither a file nor a run in {tmp_path}; "
-        "the verb runs lists the runs"
-    )
 
 
 @pytest.mark.parametrize("content", [b"", b'{"seq":0,'], ids=["empty", "half a line"])
 def test_a_file_without_a_whole_line_is_not_the_latest_run(content: bytes, tmp_path: Path) -> None:
     journal_path(tmp_path, "20261130T024107Z-seed9-0000").write_bytes(content)
-    with pytest.raises(UsageError) as caught:
+    with told(UsageError, f"there is no run in {tmp_path}"):
         latest(tmp_path)
-    assert str(caught.value) == f"there is no run in {tmp_path}"

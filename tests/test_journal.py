@@ -10,18 +10,18 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from calls import told
 from harness import Disk, plan_game, run_events, started, taken, write_journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot import rules
-from bot.errors import BotError, JournalDamaged, JournalError, NotAJournal, TryLater
+from bot.errors import JournalDamaged, JournalError, NotAJournal, TryLater
 from bot.journal import events, folder, reader, writer
 from bot.journal import lock as locks
 from bot.journal.events import EVENT_NAMES, Event
@@ -100,14 +100,6 @@ def write_lines(path: Path, lines: Iterable[Event], moment: datetime = NOON) -> 
         journal.write(line)
     journal.close()
     return path.read_bytes()
-
-
-@contextmanager
-def told(kind: type[BotError], text: str) -> Iterator[None]:
-    """Expect an error that says just this."""
-    with pytest.raises(kind) as caught:
-        yield
-    assert str(caught.value) == text
 
 
 def read_events(path: Path) -> list[Event]:

@@ -34,6 +34,8 @@ from bot.journal.shortcut import Walk
 from bot.replay.verify import MAX_PROBLEMS, Problem, Verification, action_in
 from bot.strategy import Goal
 
+pytestmark = pytest.mark.usefixtures("alone")
+
 RUN: Final = "20261130T024107Z-seed7-00ff"
 JOURNALS: Final[dict[str, Callable[[], bytes]]] = {
     "eventful": eventful,
@@ -41,15 +43,6 @@ JOURNALS: Final[dict[str, Callable[[], bytes]]] = {
     "stopped": stopped,
     "plain": plain,
 }
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `runs` and `configs` be those of the test, and no variable say anything."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("SUNPLEAT_"):
-            monkeypatch.delenv(name)
 
 
 def verify(path: Path) -> Verification:

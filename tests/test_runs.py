@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ from bot.journal.reader import _HEAD
 from bot.journal.tail import is_finished, last_entries
 from bot.replay import summary
 
+pytestmark = pytest.mark.usefixtures("alone")
+
 README: Final = ROOT / "runs" / "README.md"
 LOCAL: Final = "http://local"
 """The service of journals that are made up here."""
@@ -44,15 +47,6 @@ FIELDS: Final = (
     "run_id journal base_url seed state score bank_at boards requests retries started "
     "last_success rate eta_s"
 )
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `runs` and `configs` be those of the test, and no variable say anything."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("SUNPLEAT_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -181,6 +175,15 @@ def test_a_threshold_beyond_all_reason_takes_a_time_beyond_all_numbers(
     assert (status["eta_s"] is None) == (zeros == 400)
     assert result(capsys, "runs") == [status]
     assert process.run(["status"]) == 0
+
+
+def test_a_time_that_passes_all_numbers_only_in_the_end_is_none_either(tmp_path: Path) -> None:
+    slow = summary.Summary(
+        *("run", tmp_path, LOCAL, 7, summary.SUSPENDED, 1, 10**307, 0, 1, 0, None, None, 1e5)
+    )
+    assert slow.eta_s is None
+    assert replace(slow, score=10**307, seconds=1e-3).rate is None
+    assert replace(slow, bank_at=1001).eta_s == 1e8
 
 
 def test_a_run_that_has_ended_is_not_running_whoever_has_the_lock(

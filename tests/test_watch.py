@@ -47,17 +47,10 @@ from bot.replay.verify import Verification
 from bot.replay.watch import TICK_S, _render, watch
 from bot.strategy import Goal
 
+pytestmark = pytest.mark.usefixtures("alone")
+
 RUN: Final = "20261130T024107Z-seed7-00ff"
 FRESH: Final = rules.fresh()
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `runs` and `configs` be those of the test, and no variable say anything."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("SUNPLEAT_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture
