@@ -420,7 +420,8 @@ def test_a_bad_configuration_is_one_line_in_the_log(tmp_path: Path) -> None:
     assert clone.new_lines() == [
         (
             f"sunpleat-bot: --config {clone.folder}/configs/cron.toml: bank_at: "
-            "expected a whole number of at least 0, got 'a million'"
+            "expected a whole number of at least 0 and at most 9007199254740991, "
+            "got 'a million'"
         )
     ]
     assert list(clone.runs.iterdir()) == [clone.log]
