@@ -24,9 +24,11 @@ from urllib.parse import parse_qs, quote
 import requests
 from itsdangerous import BadSignature, Signer
 from requests.adapters import BaseAdapter
+from requests.structures import CaseInsensitiveDict
 
 from bot import rules, wire
 from bot.client.redirects import ACTION_PATH, INIT_PATH
+from bot.client.transport import Received
 from bot.errors import ActionError, BrokenAnswer, ConfigError, JournalError
 from bot.rules import State
 
@@ -170,6 +172,9 @@ def _error(status: int, reason: str) -> Answer:
     return _json(status, {"ok": False, "reason": reason})
 
 
+_HEADERS: Final = CaseInsensitiveDict({"Content-Type": "application/json"})
+
+
 class LocalAdapter(BaseAdapter):
     """A transport of requests that asks a service in this process."""
 
@@ -188,13 +193,7 @@ class LocalAdapter(BaseAdapter):
             request.path_url,
             body if isinstance(body, bytes) else str(body).encode(),
         )
-        response = requests.Response()
-        response.status_code = answer.status
-        response.url = request.url or ""
-        response.request = request
-        response.headers["Content-Type"] = "application/json"
-        response.raw = _Body(answer.body)
-        return response
+        return Received(request, answer.status, _HEADERS, _Body(answer.body))
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

@@ -175,8 +175,7 @@ def refusal(answer: object) -> Refusal | None:
 _ABOUT_TOKEN: Final = re.compile(r"token|signature|expired", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What an answer says, held against the prediction."""
 
     token: str | None

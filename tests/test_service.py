@@ -403,6 +403,7 @@ def test_a_session_reaches_the_service_in_its_own_process() -> None:
     session.mount(LOCAL_URL, LocalAdapter(SERVICE))
     answer = session.get(f"{LOCAL_URL}{INIT}", params={"seed": "7"})
     assert answer.json() == ask("GET", INIT)[1]
+    assert answer.headers["content-type"] == "application/json"
     body = {"stateToken": answer.json()["stateToken"], "action": FLIP_2}
     assert session.post(f"{LOCAL_URL}{ACTION}", json=body).json()["score"] == 215
     assert session.post(f"{LOCAL_URL}{ACTION}", data="{}").status_code == 400

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import requests
 
@@ -41,8 +40,7 @@ class Listener(Protocol):
         """Note the failed `attempt` (from 1) of an action, or of `init` where it is None."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(NamedTuple):
     """The answer to `init`."""
 
     token: str
@@ -50,8 +48,7 @@ class Beginning:
     spec: object
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """The accepted answer to an action."""
 
     token: str
@@ -159,7 +156,7 @@ class Client:
         step, attempts = self._exchange(action, attempt, self._limits.give_up_after_s)
         if attempts == 1:
             return step
-        return Step(step.token, step.state, step.differences, attempts, step.elapsed_ms)
+        return step._replace(attempts=attempts)
 
     def _judge(self, answer: object, token: str, predicted: State) -> Step:
         """Return the step that an answer makes.

@@ -13,12 +13,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.cookies import RequestsCookieJar
 from requests.structures import CaseInsensitiveDict
 from requests.utils import DEFAULT_ACCEPT_ENCODING
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -133,11 +133,9 @@ class _Socket:
         self._unsent += data
 
     def makefile(self, *_: object, **__: object) -> io.BufferedReader:
-        rest = memoryview(self._unsent)
-        self._unsent = b""
-        while rest:
-            sent = self._deadline.keep_trying(partial(self._sock.send, rest))
-            rest = rest[sent:]
+        while self._unsent:
+            sent = self._deadline.keep_trying(partial(self._sock.send, self._unsent))
+            self._unsent = self._unsent[sent:]
         raw = self._sock.makefile("rb", buffering=0)
         return io.BufferedReader(_Reader(raw, self._sock, self._deadline))
 
@@ -162,6 +160,35 @@ class _HTTPConnection(_DeadlineMixin, HTTPConnection):
 
 class _HTTPSConnection(_DeadlineMixin, HTTPSConnection):
     """With TLS."""
+
+
+class Received(requests.Response):
+    """A response whose jar for cookies is made when it is asked for: few ever are."""
+
+    def __init__(
+        self,
+        request: requests.PreparedRequest,
+        status: int,
+        headers: CaseInsensitiveDict[str],
+        raw: Any,
+    ) -> None:
+        """Take what came back for `request`; `raw` is its body, to be read."""
+        vars(self).update(_BLANK)
+        self.request = request
+        self.url = request.url or ""
+        self.status_code = status
+        self.headers = headers
+        self.raw = raw
+
+    @cached_property
+    def cookies(self) -> RequestsCookieJar:  # type: ignore[override]  # it can be set, too
+        """Those of this answer."""
+        return RequestsCookieJar()
+
+
+_BLANK: Final = {
+    name: value for name, value in vars(requests.Response()).items() if name != "cookies"
+}
 
 
 class DeadlineAdapter(HTTPAdapter):
@@ -205,13 +232,7 @@ class DeadlineAdapter(HTTPAdapter):
 
     def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
         """Return the status, headers and body; no answer of ours needs cookies or a charset."""
-        response = requests.Response()
-        response.status_code = resp.status
-        response.headers = resp.headers
-        response.raw = resp
-        response.url = req.url or ""
-        response.request = req
-        return response
+        return Received(req, resp.status, resp.headers, resp)
 
     def _use_deadlines(self, manager: Any) -> None:
         manager.pool_classes_by_scheme = {
@@ -266,7 +287,7 @@ class Transport:
                 verify=self._ca_bundle,
                 proxies=self._proxies,
             )
-            with closing(response):  # which keeps the connection of one that was read to its end
+            with response:  # which keeps the connection of one that was read to its end
                 body: bytes = response.raw.read(MAX_ANSWER + 1, decode_content=True)
         except HTTPError as exc:
             raise OSError(describe_error(exc)) from exc

@@ -35,7 +35,7 @@ class JournalFile:
         Raises:
             JournalError: the line could not be written, and is not in the file.
         """
-        rest = memoryview(line)
+        rest = line
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import socket
 import ssl
@@ -15,6 +16,7 @@ from typing import Final
 import pytest
 import requests
 from conftest import FakeClock
+from requests.structures import CaseInsensitiveDict
 from standins import (
     FIRST_ANSWER,
     Connection,
@@ -41,6 +43,7 @@ from bot.client.limits import Limits
 from bot.client.transport import (
     STOP_GRACE_S,
     Deadline,
+    Received,
     describe_error,
     new_session,
     new_transport,
@@ -284,6 +287,21 @@ def test_cookies_are_not_carried_on(clock: FakeClock) -> None:
         for _ in range(2):
             talk.client.init(7)
         assert all("cookie" not in request.headers for request in server.requests)
+
+
+def test_a_response_has_all_that_others_have_and_cookies_of_its_own() -> None:
+    request = requests.Request("GET", "http://127.0.0.1/a").prepare()
+    response, other = (
+        Received(request, 503, CaseInsensitiveDict({"A": "b"}), io.BytesIO(b"body"))
+        for _ in range(2)
+    )
+    assert vars(requests.Response()).keys() <= {*dir(response)}
+    assert (response.url, response.request) == ("http://127.0.0.1/a", request)
+    assert (response.status_code, response.ok, response.headers["a"]) == (503, False, "b")
+    assert response.content == b"body"
+    response.cookies.set("name", "value")
+    assert response.cookies.get_dict() == {"name": "value"}
+    assert other.cookies.get_dict() == {}
 
 
 def test_a_proxy_is_used_where_it_was_settled(clock: FakeClock) -> None:
