@@ -1,17 +1,16 @@
-"""What all tests share: no way out of this machine, and a clock that nobody waits for."""
+"""What all tests share: no way out of this machine, and folders, calls and a clock of their own."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from calls import Call, Said
+from fake_clock import FakeClock
 from harness import environment
 
 from bot.cli import process
@@ -19,35 +18,6 @@ from bot.client.clock import Clock, StopRequest
 
 OUTSIDE: Final = pytest.fail.Exception
 """What a connection to another machine ends with: no `except Exception` hides it."""
-
-
-class FakeClock(Clock):
-    """A clock on which every wait is over at once, and remembered."""
-
-    def __init__(self) -> None:
-        super().__init__(StopRequest())
-        self.waits: list[float] = []
-        """Every sleep, in seconds."""
-        self.when_asleep: Callable[[float], object] = lambda _: None
-        """Called in each sleep with its length, before the time is over."""
-        self._elapsed_s = 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 11, 30, 2, 41, 7, tzinfo=UTC) + timedelta(seconds=self._elapsed_s)
-
-    def monotonic(self) -> float:
-        return 1000.0 + self._elapsed_s
-
-    def sleep(self, seconds: float) -> None:
-        self.stop.check()
-        self.waits.append(seconds)
-        self.when_asleep(seconds)
-        self.stop.check()
-        self.advance(seconds)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass while nobody sleeps."""
-        self._elapsed_s += seconds
 
 
 @pytest.fixture

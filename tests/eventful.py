@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from conftest import FakeClock
+from fake_clock import FakeClock
 from harness import ask, only_journal
 from standins import KEY, Call, play
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from conftest import FakeClock
 from eventful import BUSY, NO_TOKEN, Troubled, eventful, more_points, plain, play_troubled
+from fake_clock import FakeClock
 from harness import plan_game, run_events, write_journal
 from standins import KEY, Call, StandIn, journal_lines, transport_to
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from conftest import FakeClock
+from fake_clock import FakeClock
 from harness import (
     BOT,
     PATIENCE_S,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from conftest import FakeClock
+from fake_clock import FakeClock
 from harness import (
     Died,
     Disk,

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 import prometheus_client.exposition
 import pytest
 from calls import Call
-from conftest import FakeClock
+from fake_clock import FakeClock
 from harness import ROOT, environment, flags, only_journal, run_bot
 from prometheus_client.parser import text_string_to_metric_families
 from standins import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from conftest import FakeClock
+from fake_clock import FakeClock
 from harness import (
     Died,
     Disk,

@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 from calls import Call
-from conftest import FakeClock
+from fake_clock import FakeClock
 from harness import (
     PATIENCE_S,
     ROOT,

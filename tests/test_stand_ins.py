@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from conftest import FakeClock
+from fake_clock import FakeClock
 from standins import KEY, Call, StandIn, Watcher, journal_lines, play
 
 from bot.client.limits import Limits

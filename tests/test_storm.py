@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import pytest
-from conftest import FakeClock
+from fake_clock import FakeClock
 from harness import actions_of, last_event, unbroken_actions
 from standins import (
     KEY,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 import responses
-from conftest import FakeClock
+from fake_clock import FakeClock
 from standins import (
     KEY,
     Call,

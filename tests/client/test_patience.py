@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Final
 
 import pytest
-from conftest import FakeClock
+from fake_clock import FakeClock
 
 from bot.client.failures import Failure, Kind
 from bot.client.patience import JITTER_S, LONGEST_WAIT_S, persist

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 import responses
-from conftest import FakeClock
+from fake_clock import FakeClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from standins import FIRST_ANSWER, Plan, Reply, Request, StandIn, Talk, always, play, reply

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 import requests
-from conftest import FakeClock
+from fake_clock import FakeClock
 from requests.structures import CaseInsensitiveDict
 from standins import (
     FIRST_ANSWER,
