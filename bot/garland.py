@@ -20,6 +20,10 @@ MAX_PENNANTS = 5
 """The longest garland of any template, and the largest count of a flip."""
 
 
+MAX_WHOLE = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps as it is (RFC 8259, section 6)."""
+
+
 def flip(garland: Garland, count: int) -> Garland:
     """Reverse the first `count` pennants (1 to n) and turn each of them over."""
     return (*(-pennant for pennant in reversed(garland[:count])), *garland[count:])

@@ -16,6 +16,7 @@ from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind
 from bot.errors import (
     BotError,
+    ConfigError,
     Contradiction,
     Diverged,
     JournalError,
@@ -28,6 +29,7 @@ from bot.journal.events import INIT, Event
 from bot.journal.folder import journal_path, last_start, new_run_id, newest
 from bot.journal.ledger import Ledger, spec_digest
 from bot.journal.lock import lock
+from bot.journal.reader import is_compressed
 from bot.journal.recover import recover
 from bot.journal.writer import Journal
 from bot.rules import Action, State
@@ -148,6 +150,7 @@ def play(
 
     Raises:
         TryLater: another bot has this run, or the budget did not reach to begin one.
+        ConfigError: the unfinished run cannot end as asked.
         JournalError: the runs folder cannot be used, or a journal is damaged.
         BotError: no run could be begun; there is no journal then.
     """
@@ -179,10 +182,16 @@ def _resume(order: Order, record: Record, client: Client, clock: Clock, watcher:
     ledger = recovered.ledger
     if ledger.is_over or ledger.started is None:
         return False
-    if path.suffix == ".gz":
+    if is_compressed(path):
         raise JournalError(
             f"the unfinished run {path} is compressed; nothing was sent. "
             f"Unpack it to go on with it, or start a new run with --fresh"
+        )
+    if order.goal != ledger.goal and strategy.is_out_of_reach(ledger.state, order.goal):
+        raise ConfigError(
+            f"no play gets from the {ledger.state.score} points of the unfinished run {path} to "
+            f"exactly {order.goal.bank_at}; nothing was sent. Ask for another number, or start a "
+            f"new run with --fresh"
         )
     if recovered.cut_bytes:
         watcher.notice(f"{recovered.cut_bytes} bytes of a torn last line were cut off {path}")
@@ -190,7 +199,7 @@ def _resume(order: Order, record: Record, client: Client, clock: Clock, watcher:
     if ledger.state.phase == rules.ENDED:
         record.journal, record.ledger = journal, ledger
         return True
-    client.layout = wire.layout_from_json(ledger.started.wire)
+    client.resume(ledger.started.wire)
     resumed = events.RunResumed(
         from_seq=ledger.next_seq - 1,
         bank_at=order.goal.bank_at,

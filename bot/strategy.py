@@ -66,6 +66,12 @@ def is_met(state: State, goal: Goal) -> bool:
     return _is_due(state, goal)
 
 
+def is_out_of_reach(state: State, goal: Goal) -> bool:
+    """Tell whether no play from `state` lands on the points that `exactly` asks for."""
+    is_over = state.phase == rules.ENDED or is_met(state, goal)
+    return goal.rule == EXACTLY and not is_over and decide(state, goal) == rules.BANK
+
+
 def is_reachable(bank_at: int) -> bool:
     """Tell whether some play from a fresh run ends on exactly `bank_at` points."""
     return _wasted_flips(bank_at, first_board=1) is not None

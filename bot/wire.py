@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeGuard
 
 from bot import rules
 from bot.errors import ActionError, BrokenAnswer, Contradiction, GarlandError
-from bot.garland import as_integer, parse_garland
+from bot.garland import MAX_WHOLE, as_integer, parse_garland
 from bot.rules import State
 
 Path: TypeAlias = tuple[str, ...]
@@ -169,10 +169,26 @@ def refusal(answer: object) -> Refusal | None:
     reason = answer.get("reason", answer.get("error"))
     text = reason if isinstance(reason, str) else json.dumps(reason)
     lists_actions = any(_plain(key) == "legalactions" for key in answer)
-    return Refusal(text[:MAX_REASON], not lists_actions and _ABOUT_TOKEN.search(text) is not None)
+    is_about_token = _ABOUT_TOKEN.search(text) is not None and not is_about_trouble(text)
+    return Refusal(text[:MAX_REASON], is_about_token and not lists_actions)
 
 
 _ABOUT_TOKEN: Final = re.compile(r"token|signature|expired", re.IGNORECASE)
+
+
+def is_about_trouble(reason: str) -> bool:
+    """Tell whether a reason speaks of passing trouble, though it may have `token` in it, too.
+
+    `Unexpected token '<'` is what JavaScript says of a page where it expected JSON.
+    """
+    return _ABOUT_TROUBLE.search(reason) is not None
+
+
+_ABOUT_TROUBLE: Final = re.compile(
+    r"unexpected (token|end|character)|\bjson\b(?! web)|token bucket|rate.?limit|too many"
+    r"|unavailable|overload|try again|time.?out|timed out",
+    re.IGNORECASE,
+)
 
 
 class Reading(NamedTuple):
@@ -322,10 +338,16 @@ class Layout:
             except ValueError as exc:
                 raise Contradiction(f"cannot follow the service: {name} is {value!r:.80}") from exc
         state: State = replace(predicted, **changes)  # type: ignore[arg-type]  # read by _CLAIMS
-        if claims.get(GAME_OVER) is True and state.phase != rules.ENDED:
-            reason = state.end_reason or rules.OUT_OF_LIVES
+        if state.phase == rules.ENDED or claims.get(GAME_OVER) is True:
+            reason = state.end_reason or predicted.end_reason or rules.OUT_OF_LIVES
             return replace(state, phase=rules.ENDED, end_reason=reason)
         return state
+
+    def ignoring(self, settings: WireSettings) -> Layout:
+        """Return the layout without what a user has said to ignore, since `init` perhaps."""
+        garlands = tuple(path for path in self.garlands if not _is_ignored(path, settings))
+        compared = tuple(item for item in self.compared if not _is_ignored(item[1], settings))
+        return replace(self, garlands=garlands or self.garlands, compared=compared)
 
     def to_json(self) -> dict[str, object]:
         """Return where each field was found, as the journal and `check` show it."""
@@ -642,7 +664,7 @@ def brief(value: object) -> str:
 
 def _count(value: object) -> int:
     number = as_integer(value)
-    if number is None or number < 0:
+    if number is None or not 0 <= number <= MAX_WHOLE:
         raise ValueError
     return number
 

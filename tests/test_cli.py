@@ -44,6 +44,26 @@ def run(*arguments: str) -> int:
 # Playing
 
 
+def test_a_number_that_is_out_of_reach_from_where_a_run_stands_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--local", "--quiet", "--bank-rule=exactly"]
+    assert run(*flags, "--bank-at=1970", "--max-requests=40") == 75
+    journal = only_journal(tmp_path / "runs")
+    content = journal.read_bytes()
+    assert last_event(journal)["event"] == "run.suspended"
+    capsys.readouterr()
+    assert run(*flags, "--bank-at=215") == 78
+    assert capsys.readouterr().err == (
+        "sunpleat-bot: no play gets from the 1705 points of the unfinished run "
+        f"runs/{journal.name} to exactly 215; nothing was sent. Ask for another number, or start "
+        "a new run with --fresh\n"
+    )
+    assert journal.read_bytes() == content
+    assert run(*flags, "--bank-at=1970") == 0
+    assert last_event(journal)["score"] == 1970
+
+
 WEIGH: Final = """
 import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:], check=False).returncode

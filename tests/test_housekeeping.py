@@ -22,7 +22,7 @@ from eventful import abandoned, plain, stopped
 from harness import run_events, started, write_journal
 
 from bot.errors import JournalError, NotAJournal, UsageError
-from bot.journal import reader, tail, writer
+from bot.journal import housekeeping, reader, tail, writer
 from bot.journal.catalog import LATEST, find, latest
 from bot.journal.folder import journal_path
 from bot.journal.housekeeping import Chore, carry_out, plan
@@ -186,6 +186,21 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     assert plan(tmp_path, 0, is_compressing=True) == [
         chore._replace(is_compressing=True) for chore in (third, second, first)
     ]
+
+
+def test_what_goes_while_it_is_planned_is_not_in_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chore, gone = put(tmp_path, 2), put(tmp_path, 1)
+
+    def look_and_remove(path: Path) -> bool:
+        finished = is_finished(path)
+        if path == gone.path:
+            path.unlink()
+        return finished
+
+    monkeypatch.setattr(housekeeping, "is_finished", look_and_remove)
+    assert plan(tmp_path, 0, is_compressing=False) == [chore]
 
 
 def test_what_is_to_go_is_removed_and_may_be_gone_already(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from bot.errors import JournalDamaged, JournalError, NotAJournal, TryLater
 from bot.journal import events, folder, reader, writer
 from bot.journal import lock as locks
 from bot.journal.events import EVENT_NAMES, Event
-from bot.journal.folder import journals, new_run_id, newest, parse_run_id
+from bot.journal.folder import journal_path, journals, new_run_id, newest, parse_run_id
 from bot.journal.ledger import Ledger
 from bot.journal.lock import is_locked, lock, lock_path
 from bot.journal.reader import (
@@ -188,7 +188,7 @@ def test_a_number_that_json_cannot_hold_is_written_as_a_text(tmp_path: Path) -> 
     assert line["fields"]["score"]["observed"] == ["inf", "-inf", {"deep": ["inf"]}, 1e300]
 
 
-COUNT: Final = "a whole number from 0"
+COUNT: Final = "a whole number from 0 to 9007199254740991"
 NOT_EMPTY: Final = "a text that is not empty"
 A_RULE: Final = "'at-least' or 'at-most' or 'exactly'"
 A_PHASE: Final = "'playing' or 'cleared' or 'retry' or 'ended'"
@@ -281,7 +281,7 @@ def test_a_field_may_be_whatever_is_of_its_kind(
 
 TEXTS: Final = st.text(st.characters()).map(lambda text: json.loads(json.dumps(text)))
 NAMES: Final = TEXTS.filter(bool)
-COUNTS: Final = st.integers(0, 2**63)
+COUNTS: Final = st.integers(0, 2**53 - 1)
 SECONDS: Final = st.floats(0, 1e9) | st.integers(0, 10**9)
 ACTIONS: Final = st.sampled_from(
     [action.to_json() for action in (*rules.FLIPS, *rules.PLAIN_ACTIONS.values())]
@@ -779,6 +779,31 @@ def test_the_newest_run_is_the_one_that_started_last(tmp_path: Path) -> None:
     last = write_journal(tmp_path, LATER_RUN, [started(LATER_RUN)])
     write_journal(tmp_path, RUN, [started(RUN)])
     assert newest(tmp_path, "http://local", 7) == last
+
+
+def test_a_run_that_is_compressed_while_the_newest_is_looked_for_is_the_newest_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_journal(tmp_path, RUN, [started(RUN)])
+    last = write_journal(tmp_path, LATER_RUN, [started(LATER_RUN)])
+    packed = last.with_name(f"{last.name}.gz")
+    read = folder.first_entry
+
+    def compress_and_read(path: Path) -> Entry | None:
+        if path == last:
+            packed.write_bytes(gzip.compress(last.read_bytes()))
+            last.unlink()
+        return read(path)
+
+    monkeypatch.setattr(folder, "first_entry", compress_and_read)
+    assert newest(tmp_path, "http://local", 7) == packed
+
+
+def test_a_link_to_nowhere_could_be_any_run_and_counts(tmp_path: Path) -> None:
+    write_journal(tmp_path, RUN, [started(RUN)])
+    link = journal_path(tmp_path, LATER_RUN)
+    link.symlink_to(tmp_path / "nowhere")
+    assert newest(tmp_path, "http://local", 7) == link
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_a_run_that_ends_short_of_its_threshold_is_pinged_as_a_failure(call: Cal
     service = Service(always_after(99, OK))
     with service.server:
         assert call(*service.flags(max_requests=2)).code == 75
-        assert call(*service.flags(bank_at=175, bank_rule="exactly")).code == 1
+        assert call(*service.flags(bank_at=175, bank_rule="at-most")).code == 1
     assert targets(service.server)[-1] == "/ping/1"
 
 

@@ -764,6 +764,21 @@ def test_an_unfinished_run_that_is_compressed_is_not_written_to(
     check_whole_run(play(service, runs_dir, clock, FRESH))
 
 
+def test_what_a_file_is_tells_whether_it_is_compressed_not_its_name(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    packed = gzip_journal(write_journal(runs_dir, RUN, run_events(RUN)[:6]))
+    content = packed.read_bytes()
+    renamed = packed.rename(packed.with_suffix(""))
+    with pytest.raises(JournalError, match=f"{renamed} is compressed"):
+        play(Mortal(), runs_dir, clock)
+    assert renamed.read_bytes() == content
+    renamed.unlink()
+    packed.write_bytes(gzip.decompress(content))
+    check_whole_run(play(Mortal(), runs_dir, clock))
+    assert packed.read_bytes().startswith(gzip.decompress(content))
+
+
 def test_a_finished_run_that_is_compressed_is_followed_by_a_new_one(
     runs_dir: Path, clock: FakeClock
 ) -> None:

@@ -646,6 +646,16 @@ def test_a_run_stopped_by_a_lie_goes_on_once_the_service_tells_the_truth(
     assert recover(outcome.path).ledger.is_over
 
 
+def test_a_run_stopped_by_a_lie_goes_on_once_the_field_is_ignored(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    liar = Liar(in_place("state", "version", value=2), STEP)
+    assert play(liar, tmp_path, clock).exit_code == 76
+    outcome = play(liar, tmp_path, clock, Call(wire=WireSettings(ignore=frozenset({"version"}))))
+    assert (outcome.exit_code, outcome.ledger.state.score) == (0, 3030)
+    assert [*journal_lines(outcome.path, "run.started")] == [*journal_lines(outcome.path)][:1]
+
+
 @pytest.mark.parametrize("name", ["board", "sun.row", "a..b", "row"])
 def test_a_run_stopped_by_a_lie_about_a_garland_of_any_name_goes_on(
     name: str, tmp_path: Path, clock: FakeClock
@@ -706,6 +716,33 @@ def test_a_service_that_never_agrees_is_not_followed_for_ever(
 
 
 @pytest.mark.parametrize(
+    ("lie", "end_reason"),
+    [
+        (in_place("state", "phase", value="ended"), "out-of-lives"),
+        (in_place("gameOver", value=True), "out-of-lives"),
+        (
+            both(
+                in_place("state", "phase", value="ended"),
+                in_place("state", "endReason", value="banked"),
+            ),
+            "banked",
+        ),
+    ],
+    ids=["phase", "game over", "phase and reason"],
+)
+def test_an_end_that_the_service_claims_is_followed_and_the_next_call_begins_anew(
+    lie: Change, end_reason: str, tmp_path: Path, clock: FakeClock
+) -> None:
+    outcome = play(Liar(lie, STEP), tmp_path, clock, Call(is_following=True))
+    assert (outcome.error, outcome.exit_code) == (None, 1)
+    (ended,) = journal_lines(outcome.path, "run.ended")
+    assert ended["end_reason"] == end_reason
+    assert recover(outcome.path).ledger.is_over
+    anew = play(Service(KEY), tmp_path, clock)
+    assert (anew.exit_code, anew.path == outcome.path) == (0, False)
+
+
+@pytest.mark.parametrize(
     "lie",
     [
         in_place("state", "garland", value=[1, 1, 2]),
@@ -715,8 +752,9 @@ def test_a_service_that_never_agrees_is_not_followed_for_ever(
         in_place("state", "leaves", value=-1),
         in_place("state", "movesUsed", value=True),
         in_place("score", value="430"),
+        in_place("state", "boardNumber", value=2**53),
     ],
-    ids=["twice 1", "no garland", "phase", "template", "leaves", "true", "score"],
+    ids=["twice 1", "no garland", "phase", "template", "leaves", "true", "score", "too many"],
 )
 def test_a_claim_that_is_no_state_of_the_game_is_not_followed(
     lie: Change, tmp_path: Path, clock: FakeClock

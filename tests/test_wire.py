@@ -319,6 +319,35 @@ def test_an_answer_that_is_not_ok_is_a_refusal(
     assert wire.refusal(answer) == (reason, is_about_token)
 
 
+TROUBLE: Final = [
+    "Unexpected token '<', \"<!DOCTYPE \"... is not valid JSON",
+    "Unexpected end of JSON input",
+    "unexpected character at 1",
+    "the token is no json",
+    "rate limited: token bucket empty",
+    "Rate-limit of this token reached",
+    "ratelimited token",
+    "too many tokens",
+    "token store unavailable",
+    "token service is overloaded",
+    "cannot read the token; try again later",
+    "timeout while reading the token",
+    "reading the token timed out",
+    "token time-out",
+]
+
+
+@pytest.mark.parametrize("reason", TROUBLE)
+def test_trouble_that_will_pass_is_not_about_the_token(reason: str) -> None:
+    assert wire.refusal({"ok": False, "reason": reason}) == (reason, False)
+    assert wire.is_about_trouble(reason)
+
+
+@pytest.mark.parametrize("reason", ["Invalid JSON Web Token", "who are you?", "", "jwt expired"])
+def test_other_reasons_are_not_of_trouble_that_will_pass(reason: str) -> None:
+    assert not wire.is_about_trouble(reason)
+
+
 @pytest.mark.parametrize(
     "answer",
     [INIT, AFTER, {}, {"ok": True}, {"ok": None}, {"ok": 0}, {"ok": "false"}, None, [], "no", 7],
@@ -341,6 +370,30 @@ def test_all_that_the_local_service_sends_is_found_and_compared() -> None:
     assert places.pop("legalActions") == "legalActions"
     assert places == {name: f"state.{name}" for name in places}
     assert places.keys() == wire.public_fields(rules.fresh()).keys() - {"garland", "score"}
+
+
+TWICE: Final = Layout(
+    token=("token",),
+    garlands=(("a", "row"), ("b", "row")),
+    compared=(("score", ("a", "score")), ("score", ("b", "score")), ("n", ("a", "n"))),
+    passed_over={"b.n": "a text"},
+)
+
+
+@pytest.mark.parametrize(
+    ("ignored", "expected"),
+    [
+        ("", TWICE),
+        ("n", replace(TWICE, compared=TWICE.compared[:2])),
+        ("a.score", replace(TWICE, compared=TWICE.compared[1:])),
+        ("a.row", replace(TWICE, garlands=(("b", "row"),))),
+        ("row", TWICE),
+    ],
+)
+def test_what_is_ignored_is_compared_no_more_but_a_garland_remains(
+    ignored: str, expected: Layout
+) -> None:
+    assert TWICE.ignoring(WireSettings(ignore=frozenset({ignored}))) == expected
 
 
 def test_a_layout_is_written_and_read_back_alike() -> None:
@@ -749,6 +802,7 @@ def test_a_first_answer_of_any_shape_is_understood_broken_or_contradicts(
     layout = discover(answer, WireSettings(ignore=frozenset({path})))
     if layout is not None:
         assert wire.layout_from_json(layout.to_json()).to_json() == layout.to_json()
+        assert layout.ignoring(WireSettings(ignore=frozenset({path}))) == layout
         assert layout.differences(answer, rules.fresh()) == {}
 
 

@@ -321,13 +321,12 @@ class _Teller:
 @contextmanager
 def _client_of(wire_of_run: dict[str, object], settings: Settings) -> Iterator[Client]:
     """Give a client that reads answers as the run did, and that a signal stops."""
-    from bot import wire  # noqa: PLC0415
     from bot.cli.playing import heed_signals, new_client, open_transport  # noqa: PLC0415
     from bot.client.clock import Clock, StopRequest  # noqa: PLC0415
 
     stop = StopRequest()
     client = new_client(settings, open_transport(settings, stop), Clock(stop), _Teller())
-    client.layout = wire.layout_from_json(wire_of_run)
+    client.resume(wire_of_run)
     with heed_signals(stop):
         yield client
 

@@ -16,10 +16,9 @@ from click.core import ParameterSource
 from bot import strategy
 from bot.client.limits import LONGEST_TIMEOUT_S
 from bot.errors import ConfigError
+from bot.garland import MAX_WHOLE
 
 PREFIX: Final = "SUNPLEAT_"
-MAX_WHOLE: Final = 2**53 - 1
-"""The largest whole number that every JSON reader keeps exact."""
 DEFAULT_URL: Final = "https://gameboard.gg"
 
 

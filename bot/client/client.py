@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import requests
@@ -81,7 +81,7 @@ class Client:
         self.requests = 0
         """Sent so far."""
         self.layout: Layout | None = None
-        """Where the service puts each field; set by `init`, or by the journal of the run."""
+        """Where the service puts each field; set by `init` or `resume`."""
         self._transport = transport
         self._base_url = base_url
         self._limits = limits
@@ -131,6 +131,14 @@ class Client:
             raise ServiceUnavailable(str(exc)) from exc
         return beginning
 
+    def resume(self, places: Mapping[str, object]) -> None:
+        """Read answers as a run does whose journal has `places`, but for what is now ignored.
+
+        Raises:
+            ValueError: they are not what `Layout.to_json` writes.
+        """
+        self.layout = wire.layout_from_json(places).ignoring(self._wire_settings)
+
     def act(self, token: str, action: Action, predicted: State) -> Step:
         """Send `action` from the state of `token`, until an answer is accepted.
 
@@ -165,7 +173,7 @@ class Client:
             Failure: it makes none.
         """
         if self.layout is None:
-            raise TypeError("init or the journal gives the layout before any action")
+            raise TypeError("init or resume gives the layout before any action")
         if (refused := wire.refusal(answer)) is not None:
             kind = Kind.TOKEN if refused.is_about_token else Kind.REFUSED
             raise Failure(kind, refused.reason, status=200)

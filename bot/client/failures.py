@@ -21,7 +21,7 @@ from bot.errors import (
     ServiceUnavailable,
     TokenRefused,
 )
-from bot.wire import Reading, parse_json
+from bot.wire import Reading, is_about_trouble, parse_json
 
 EXCERPT: Final = 200
 """Characters of an answer that are kept to tell what it was."""
@@ -61,7 +61,7 @@ PATIENCE: Final[Mapping[Kind, Patience]] = {
     Kind.BROWSER_CHECK: Patience(tries=4, first_wait_s=15),
     Kind.DIFFERS: Patience(tries=2),
     Kind.REFUSED: Patience(tries=4),
-    Kind.TOKEN: Patience(tries=2),
+    Kind.TOKEN: Patience(tries=2, first_wait_s=5),
     Kind.MOVED: Patience(tries=5, first_wait_s=0),
     Kind.FINAL: Patience(tries=1),
 }
@@ -151,7 +151,8 @@ def from_status(
     cause = describe_status(status, headers)
     is_page = "html" in headers.get("Content-Type", "").lower() or excerpt.lstrip()[:1] == "<"
     if status in _TOKEN_STATUSES and (reason := _reason(body)) is not None:
-        kind, cause = Kind.TOKEN, f"{cause}: {reason}"
+        kind = Kind.TRANSIENT if is_about_trouble(reason) else Kind.TOKEN
+        cause = f"{cause}: {reason}"
     elif status in _FINAL_STATUSES:
         kind = Kind.FINAL
         cause = f"{cause}: {_FINAL_STATUSES[status].format(size=sent_bytes)}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bot import errors, rules, strategy
+from bot.garland import MAX_WHOLE
 from bot.rules import State
 
 JOURNAL_VERSION: Final = 1
@@ -195,8 +196,10 @@ def _is_action(value: object) -> bool:
 
 _TEXT: Final = _kind("a text", str)
 _NAME: Final = _kind("a text that is not empty", str, test=bool)
-_INTEGER: Final = _kind("a whole number", int)
-_COUNT: Final = _kind("a whole number from 0", int, test=(0).__le__)
+_INTEGER: Final = _kind("a whole number", int, test=range(-MAX_WHOLE, MAX_WHOLE + 1).__contains__)
+_COUNT: Final = _kind(
+    f"a whole number from 0 to {MAX_WHOLE}", int, test=range(MAX_WHOLE + 1).__contains__
+)
 _DURATION: Final = _kind("a time", int, float, test=lambda value: 0 <= value < math.inf)
 _OBJECT: Final = _kind("an object", dict)
 _ACTION: Final = _kind("an action", dict, test=_is_action)

@@ -91,7 +91,10 @@ def newest(runs_dir: Path, base_url: str, seed: int) -> Path | None:
             continue
         try:
             entry = first_entry(path)
-        except (LineError, NotAJournal):
+        except (LineError, NotAJournal) as exc:
+            is_gone = isinstance(exc.__cause__, FileNotFoundError)
+            if is_gone and path not in {listed for _, listed in journals(runs_dir)}:
+                return newest(runs_dir, base_url, seed)  # what took its place counts
             candidates.append((run.started, "", path))
             continue
         if entry is None:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -46,13 +47,14 @@ def plan(runs_dir: Path, keep: int, *, is_compressing: bool) -> list[Chore]:
     for _, path in sorted(journals(runs_dir), reverse=True):
         if _is_finished(path):
             finished.setdefault(run_name(path), []).append(path)
-    old = islice(finished.values(), keep, None)
-    return [
-        Chore(path, path.stat().st_size, is_compressing)
-        for paths in old
-        for path in sorted(paths)
-        if path.exists() and not (is_compressing and path.suffix == ".gz")
-    ]
+    chores = []
+    for paths in islice(finished.values(), keep, None):
+        for path in sorted(paths):
+            if is_compressing and path.suffix == ".gz":
+                continue
+            with suppress(FileNotFoundError):  # somebody else did it
+                chores.append(Chore(path, path.stat().st_size, is_compressing))
+    return chores
 
 
 def carry_out(chore: Chore) -> None:

@@ -115,13 +115,21 @@ def open_journal(path: Path) -> BufferedReader | GzipFile:
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise NotAJournal(f"{path} is no journal: not a file")
-    stream = path.open("rb")
-    if not stream.peek(len(GZIP)).startswith(GZIP):
-        return stream
-    stream.close()
+    if not is_compressed(path):
+        return path.open("rb")
     import gzip  # noqa: PLC0415 - few journals need it
 
     return gzip.open(path)
+
+
+def is_compressed(path: Path) -> bool:
+    """Tell whether the file at `path` is gzipped, whatever its name says.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    with path.open("rb") as stream:
+        return stream.read(len(GZIP)) == GZIP
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,13 @@ def test_a_json_object_with_such_a_status_refuses_the_token(
 
 
 @pytest.mark.parametrize("status", [400, 401, 409, 410, 422])
+def test_such_a_status_with_trouble_that_will_pass_is_transient(status: int) -> None:
+    found = failure(status, b'{"error": "too many concurrent requests"}')
+    assert found.kind is Kind.TRANSIENT
+    assert found.cause.endswith("(no content type): too many concurrent requests")
+
+
+@pytest.mark.parametrize("status", [400, 401, 409, 410, 422])
 @pytest.mark.parametrize(
     "body",
     [b"", PAGE, b"null", b"[]", b'"x"', b'{"a": ', b"\xff", b"[" * 5000, b'{"a":' * 99999],
