@@ -15,7 +15,7 @@ BotError                         70  a fault of the bot itself
 │   └── Diverged                 76  fields of an answer differ from the prediction
 ├── TokenRefused                 77  the service refuses the token: the run is abandoned
 ├── ConfigError                  78  files, environment, or values that cannot go together
-└── Stopped                 130/143  SIGINT or SIGTERM
+└── Stopped                 130/143  SIGINT or SIGTERM, 129 SIGHUP
 
 The numbers are those of sysexits.h, and 128 + signal as shells report it.
 """
@@ -119,9 +119,9 @@ class ConfigError(BotError):
 class Stopped(BotError):
     """A signal asked the bot to stop."""
 
-    NAMES: ClassVar[dict[int, str]] = {2: "SIGINT", 15: "SIGTERM"}
+    NAMES: ClassVar[dict[int, str]] = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}
 
     def __init__(self, signal_number: int) -> None:
-        """Take the number of the signal: 2 (SIGINT) or 15 (SIGTERM)."""
-        super().__init__(f"stopped by {self.NAMES.get(signal_number, signal_number)}")
+        """Take the number of the signal, one of `NAMES`."""
+        super().__init__(f"stopped by {self.NAMES[signal_number]}")
         self.exit_code = 128 + signal_number

@@ -66,6 +66,11 @@ def parse_garland(value: object) -> Garland:
     )
 
 
+def format_garland(garland: Garland) -> str:
+    """Write a garland as a row of signed numbers."""
+    return " ".join(f"{pennant:+d}" for pennant in garland)
+
+
 def _brief(value: object) -> str:
     """Show a value of any size in a few words."""
     try:

@@ -72,9 +72,9 @@ def test_the_ends_of_a_run_have_their_exit_codes() -> None:
     [
         (2, 130, "stopped by SIGINT"),
         (15, 143, "stopped by SIGTERM"),
-        (1, 129, "stopped by 1"),
+        (1, 129, "stopped by SIGHUP"),
     ],
-    ids=["SIGINT", "SIGTERM", "another"],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )
 def test_a_signal_ends_the_bot_with_128_and_its_number(
     signal_number: int, code: int, message: str

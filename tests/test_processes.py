@@ -239,8 +239,28 @@ def test_signals_over_and_over_do_not_put_off_the_end(tmp_path: Path) -> None:
                 code = process.wait(0.3)
             except subprocess.TimeoutExpired:
                 continue
-    assert code in (143, -signal.SIGTERM)  # the last signal may come when all is written
+    assert code == 143
     check_suspended(tmp_path, 143)
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_end_of_a_run_takes_nothing_of_what_it_earned(
+    signal_number: int, tmp_path: Path
+) -> None:
+    has_ended = threading.Event()
+
+    def plan(request: Request, _: int) -> Reply:
+        if request.target == "/x":
+            has_ended.set()
+        return hang() if request.target == "/x" else reply(200)
+
+    with StandIn(plan) as pinged:
+        call = ("--local", "--bank-at=215", "--json", f"--notify-url={pinged.url}/x")
+        with bot_process(tmp_path, *call) as process:
+            assert has_ended.wait(PATIENCE_S)
+            process.send_signal(signal_number)
+            assert end_within(process, STOP_S) == 0
+    assert last_event(only_journal(tmp_path / "runs"))["event"] == "run.ended"
 
 
 @stops
@@ -366,12 +386,24 @@ def test_a_stream_that_takes_nothing_does_not_touch_the_game(
     content = path.read_bytes()
     assert content.startswith(b'{"seq":0,')
     assert b"timestamp=" not in content
+    is_told = redirection == SHELLS["stdout full"]
+    assert (b"cannot write the result: No space left on device" in process.stderr) == is_told
     if budget:
         assert process.returncode == 75
         assert last_event(path)["event"] == "run.suspended"
     else:
         assert process.returncode == 0
         check_whole_run(tmp_path)
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_that_cannot_be_written_is_told_in_one_line(option: str, tmp_path: Path) -> None:
+    command = [*redirected(">/dev/full"), *BOT, option]
+    process = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, check=False
+    )
+    assert process.returncode == 74
+    assert process.stderr == b"sunpleat-bot: cannot write the result: No space left on device\n"
 
 
 def test_no_file_of_the_bot_gets_the_number_of_a_stream_that_is_closed(tmp_path: Path) -> None:

@@ -906,9 +906,12 @@ def test_a_run_is_named_by_its_path_or_its_id(night: Path, tmp_path: Path, name:
         (["nowhere.jsonl"], 2, "nowhere.jsonl"),
         (["latest", "--runs-dir", "nowhere"], 2, "nowhere"),
         (["--all", "--runs-dir", "nowhere"], 2, "there is no runs folder nowhere"),
+        (["--all", "--runs-dir", "x" * 300], 74, "cannot read the runs folder xxx"),
         ([RUN_ID, "--output", "x.jsonl"], 2, "a journal is never written over"),
         ([RUN_ID, "--output", "x.jsonl.gz"], 2, "a journal is never written over"),
         ([RUN_ID, "--output", "no/such/folder/x.html"], 2, "cannot write the report"),
+        ([RUN_ID, "--output", "x" * 300], 2, "x: File name too long"),
+        ([RUN_ID, "--output", "/dev/null/x.html"], 2, "x.html: Not a directory"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(
@@ -985,6 +988,19 @@ def test_a_report_never_takes_the_place_of_a_device(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file"):
         reporting.write_page(link, "<p>")
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_report_with_a_long_name_is_written(tmp_path: Path) -> None:
+    page = tmp_path / f"{'x' * 250}.html"
+    reporting.write_page(page, "<p>")
+    assert [*tmp_path.iterdir()] == [page]
+
+
+def test_a_report_is_not_written_through_links_in_a_circle(tmp_path: Path) -> None:
+    link = tmp_path / "page.html"
+    link.symlink_to(link)
+    with pytest.raises(UsageError, match=r"cannot write the report .*page\.html: .*[Ll]oop"):
+        reporting.write_page(link, "<p>")
 
 
 def test_a_report_is_written_through_a_link(tmp_path: Path) -> None:

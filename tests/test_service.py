@@ -579,11 +579,14 @@ def test_two_services_with_one_runs_folder_take_each_others_tokens(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_without_a_traceback(number: signal.Signals) -> None:
+def test_a_signal_ends_it_with_its_exit_code_and_a_word(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "bot", "serve", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()
     os.kill(process.pid, number)
     _, stderr = process.communicate(timeout=10)
-    assert stderr.strip() == ""
+    assert (process.returncode, stderr) == (
+        128 + number,
+        f"sunpleat-bot: stopped by {number.name}\n",
+    )

@@ -429,6 +429,7 @@ BAD_TEXTS: Final[list[tuple[str, str, str]]] = [
     *(("bank_rule", text, "") for text in ("at_least", "AT-LEAST", "")),
     ("base_url", "", NO_SCHEME),
     ("base_url", "gameboard.gg", NO_SCHEME),
+    ("base_url", "http://a.test/\udcff", ": it has characters that cannot be printed"),
     ("base_url", "//gameboard.gg", NO_SCHEME),
     ("base_url", "ftp://gameboard.gg", NO_SCHEME),
     ("base_url", "https://", NO_SCHEME),
@@ -663,6 +664,53 @@ def test_a_folder_in_place_of_a_file_is_refused_likewise(
     assert_refused(call("--config=folder"), 2, "--config: there is no file folder", sent)
     monkeypatch.setenv("SUNPLEAT_CONFIG", str(tmp_path))
     assert_refused(call(), 78, f"SUNPLEAT_CONFIG={tmp_path}: cannot be read: not a file", sent)
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("SUNPLEAT_BANKAT", "SUNPLEAT_BANK_AT"),
+        ("SUNPLEAT_SED", "SUNPLEAT_SEED"),
+        ("SUNPLEAT_bank_at", None),
+        ("SUNPLEAT_CONFIGS", "SUNPLEAT_CONFIG"),
+        ("SUNPLEAT_SERVICE_HOST", None),
+        ("SUNPLEAT_PORT", None),
+        ("SUNPLEAT_", None),
+        ("SUNPLEATS_SEED", None),
+    ],
+)
+def test_a_variable_that_nearly_is_a_setting_is_refused(
+    variable: str,
+    meant: str | None,
+    call: Call,
+    sent: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    if meant:
+        assert_refused(call(), 78, f"unknown variable {variable}; did you mean {meant}?", sent)
+    else:
+        assert call("solve", "--", "1").code == 0
+
+
+def test_a_file_with_a_name_too_long_is_refused(
+    call: Call, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "x" * 300
+    assert_refused(call(f"--config={name}"), 2, f"--config: there is no file {name}", sent)
+    monkeypatch.setenv("SUNPLEAT_CONFIG", name)
+    message = f"SUNPLEAT_CONFIG={name}: cannot be read: File name too long"
+    assert_refused(call(), 78, message, sent)
+
+
+def test_a_default_file_that_nobody_may_look_for_is_none(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert call("solve", "--json", "--", "-1").result == {"flips": [1], "par": 1}
 
 
 @pytest.mark.parametrize("named_by", ["--config", "SUNPLEAT_CONFIG", "default"])

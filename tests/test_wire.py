@@ -372,6 +372,21 @@ def test_all_that_the_local_service_sends_is_found_and_compared() -> None:
     assert places.keys() == wire.public_fields(rules.fresh()).keys() - {"garland", "score"}
 
 
+def test_a_field_elsewhere_is_compared_where_one_garland_has_no_nearer_one() -> None:
+    start = [-2, -1, 3]
+    answer = {
+        "token": "t",
+        "a": {"garland": start},
+        "b": {"garland": start, "score": 0},
+        "c": {"score": 0},
+    }
+    places = wire.discover(answer, WireSettings()).to_json()
+    assert places["score"] == ["b.score", "c.score"]
+    answer["a"]["score"] = 0  # type: ignore[index]  # the answer is a nest of objects
+    places = wire.discover(answer, WireSettings()).to_json()
+    assert places["score"] == ["a.score", "b.score"]
+
+
 TWICE: Final = Layout(
     token=("token",),
     garlands=(("a", "row"), ("b", "row")),

@@ -10,6 +10,7 @@ from typing import Final
 import requests
 
 from bot import console
+from bot.cli.monitoring import masked
 from bot.cli.playing import new_client, open_transport
 from bot.cli.settings import Settings, check_goal
 from bot.client.client import Beginning
@@ -63,7 +64,8 @@ def check(settings: Settings) -> int:
     """Show the settings, ask for `init` once, and show what was found; play nothing."""
     console.answer("Settings")
     for name, value in settings.values.items():
-        _row(name, _show(value), settings.sources[name])
+        shown = masked(settings.notify_url) if name == "notify_url" else value
+        _row(name, _show(shown), settings.sources[name])
     for field, path in settings.wire.paths.items():
         _row(f"wire.{field}", format_path(path), "configuration file")
     if settings.wire.ignore:

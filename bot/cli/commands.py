@@ -17,6 +17,7 @@ from bot.cli.settings import (
     LOCAL,
     Settings,
     find_config,
+    refuse_misspelt_variables,
     resolve,
 )
 
@@ -27,6 +28,7 @@ CONFIG_KEY: Final = "sunpleat.config"
 
 def _load_config(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:
     """Read the configuration file before any setting is looked up."""
+    refuse_misspelt_variables()
     if given is not None or CONFIG_KEY not in ctx.meta:
         ctx.meta[CONFIG_KEY] = find_config(given)
     ctx.default_map = dict(ctx.meta[CONFIG_KEY].values)
@@ -295,7 +297,7 @@ def status(settings: Settings, /, run: str, *, as_json: bool, runs_dir: Path | N
 def solve(pennants: tuple[str, ...], *, as_json: bool) -> int:
     """Print the fewest flips that restore a garland, such as: solve -- -2 -1 3."""
     from bot import solver  # noqa: PLC0415
-    from bot.garland import flip, parse_garland  # noqa: PLC0415
+    from bot.garland import flip, format_garland, parse_garland  # noqa: PLC0415
 
     try:
         numbers: list[object] = [int(pennant) for pennant in pennants]
@@ -312,8 +314,3 @@ def solve(pennants: tuple[str, ...], *, as_json: bool) -> int:
         console.answer(f"flip {count}  {format_garland(garland)}")
     console.answer(f"par {len(flips)}")
     return 0
-
-
-def format_garland(garland: tuple[int, ...]) -> str:
-    """Write a garland as a row of signed numbers."""
-    return " ".join(f"{pennant:+d}" for pennant in garland)

@@ -306,7 +306,10 @@ def _towards(settings: Settings, base_url: str, path: Path) -> Settings:
 def _has_key(folder: Path) -> bool:
     from bot.service import KEY_FILE  # noqa: PLC0415
 
-    return (folder / KEY_FILE).is_file()
+    try:
+        return (folder / KEY_FILE).is_file()
+    except OSError:
+        return False
 
 
 class _Teller:

@@ -74,7 +74,14 @@ class Notifier:
         thread.start()
         thread.join(seconds)
         for problem in problems:
-            console.say(f"could not notify {url.geturl()}: {problem}")
+            console.say(f"could not notify {masked(self._url)}: {problem}")
+
+
+def masked(url: str) -> str:
+    """Return the scheme and host of a ping's address: what else is in it is a secret."""
+    parts = urlsplit(url)
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query="", fragment="")
+    return shown.geturl() + ("/..." if parts.path.strip("/") or parts.query else "")
 
 
 def _get(url: str, seconds: float) -> list[str]:
@@ -85,7 +92,8 @@ def _get(url: str, seconds: float) -> list[str]:
             session.headers["User-Agent"] = USER_AGENT
             session.verify = settle(os.environ, url, use_proxies=False).ca_bundle
             with session.get(url, timeout=seconds, stream=True) as response:
-                response.raise_for_status()
+                if not response.ok:
+                    return [f"HTTP {response.status_code} {response.reason}"]
     except Exception as exc:  # noqa: BLE001 - whatever it is, it must not disturb the game
         return [describe_error(exc)]
     return []

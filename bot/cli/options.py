@@ -71,6 +71,8 @@ class BaseUrl(Text):
             raise ValueError("it does not begin with http:// or https:// and a host")
         if url.query or url.fragment or url.username is not None:
             raise ValueError("it has more than scheme, host and path")
+        if not text.isprintable():
+            raise ValueError("it has characters that cannot be printed")
         if url.port == 0:
             raise ValueError("there is no port 0")
         host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname

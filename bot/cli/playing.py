@@ -6,8 +6,8 @@ import json
 import os
 import secrets
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -36,29 +36,43 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
         metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed)
         display = console.Several(display, metrics)
     notifier = Notifier(settings.notify_url)
+    stop = StopRequest()
     exit_code = BotError.exit_code
-    try:
-        outcome = _play(settings, display, notifier, is_fresh=is_fresh)
-        exit_code = outcome.exit_code
-        if as_json:
-            with suppress(OutputError):  # the run is what counts, and the journal has it
-                console.answer(json.dumps(describe(outcome)))
-        if outcome.error is not None:
-            display.error(str(outcome.error))
-        elif exit_code:
-            display.error(f"the run ended {outcome.ledger.state.end_reason}, not as asked")
-    except BotError as exc:
-        exit_code = exc.exit_code
-        display.error(str(exc))
-    finally:
-        notifier.end(exit_code)
+    with heed_signals(stop):
+        try:
+            outcome = _play(settings, display, notifier, stop, is_fresh=is_fresh)
+            exit_code = outcome.exit_code
+            if as_json:
+                _answer(outcome, display)
+            if outcome.error is not None:
+                display.error(str(outcome.error))
+            elif exit_code:
+                display.error(f"the run ended {outcome.ledger.state.end_reason}, not as asked")
+        except BotError as exc:
+            exit_code = exc.exit_code
+            display.error(str(exc))
+        finally:
+            with _leave_at_signals(exit_code):
+                notifier.end(exit_code)
     return exit_code
 
 
+def _answer(outcome: Outcome, display: console.Display) -> None:
+    """Print the result of a sitting; where that fails, the run is what counts."""
+    try:
+        console.answer(json.dumps(describe(outcome)))
+    except OutputError as exc:
+        display.error(str(exc))
+
+
 def _play(
-    settings: Settings, display: console.Display, notifier: Notifier, *, is_fresh: bool
+    settings: Settings,
+    display: console.Display,
+    notifier: Notifier,
+    stop: StopRequest,
+    *,
+    is_fresh: bool,
 ) -> Outcome:
-    stop = StopRequest()
     order = Order(
         base_url=settings.base_url,
         seed=settings.seed,
@@ -73,12 +87,11 @@ def _play(
         notifier.start()  # the run is ours now; a second bot never comes as far as this
         return new_client(settings, transport, clock, listener)
 
-    with heed_signals(stop):
-        try:
-            outcome = player.play(order, begin, clock, display)
-            display.ended(outcome.ledger, outcome.path)
-        finally:
-            display.close()
+    try:
+        outcome = player.play(order, begin, clock, display)
+        display.ended(outcome.ledger, outcome.path)
+    finally:
+        display.close()
     return outcome
 
 
@@ -136,9 +149,21 @@ def new_client(
 
 
 def serve(host: str, port: int, runs_dir: Path | None) -> int:
-    """Serve the game until the process is stopped."""
+    """Serve the game until the process is stopped.
+
+    Raises:
+        Stopped: it was, by a signal.
+    """
     key = load_key(runs_dir) if runs_dir else secrets.token_hex(32).encode()
-    serve_http(Service(key), host, port, console.answer)
+    stop = StopRequest()
+
+    def end(number: int, _: FrameType | None) -> None:
+        stop.ask(number)
+        raise KeyboardInterrupt  # which ends the server in good order
+
+    with suppress(KeyboardInterrupt), _handling(end):
+        serve_http(Service(key), host, port, console.answer)
+    stop.check()
     return 0
 
 
@@ -152,9 +177,21 @@ def heed_signals(stop: StopRequest) -> Iterator[None]:
         elif number == signal.SIGINT:
             os._exit(128 + number)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    with _handling(ask):
+        yield
+
+
+def _leave_at_signals(exit_code: int) -> AbstractContextManager[None]:
+    """Let SIGINT and SIGTERM end the process at once, with what the sitting has earned."""
+    return _handling(lambda *_: os._exit(exit_code))
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let `handler` meet SIGINT and SIGTERM."""
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
 from typing import NoReturn
 
 import click
 
 from bot import console
-from bot.errors import BotError, UsageError
+from bot.errors import BotError, OutputError, UsageError
 
 NAME = "sunpleat-bot"
 
@@ -18,6 +20,8 @@ def main() -> NoReturn:
     """Run the command line of this process, and end it with the exit code that was earned."""
     _occupy_standard_streams()
     code = run(sys.argv[1:])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # what was earned is earned
     _flush(sys.stdout)
     _flush(sys.stderr)
     sys.exit(code)
@@ -40,7 +44,10 @@ def run(arguments: list[str]) -> int:
         return exc.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except Exception:  # noqa: BLE001 - the last resort of the process
+    except Exception as exc:  # noqa: BLE001 - the last resort of the process
+        if isinstance(exc, OSError) and exc.errno == errno.ENOSPC:  # click's own, of stdout
+            console.say(f"{NAME}: cannot write the result: {exc.strerror}")
+            return OutputError.exit_code
         import traceback  # noqa: PLC0415 - nobody should ever need it
 
         console.say(

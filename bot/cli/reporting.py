@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bot import console
-from bot.errors import ConfigError, NotAJournal, UsageError
+from bot.errors import ConfigError, JournalError, NotAJournal, UsageError
 from bot.journal.catalog import find
 from bot.journal.folder import SUFFIXES, journals, newest
 from bot.journal.lock import is_locked
@@ -47,8 +48,11 @@ def report_all(runs_dir: Path, output: Path | None) -> int:
     check_parts()
     from bot.report.overview import overview_page  # noqa: PLC0415
 
-    if not runs_dir.is_dir():
-        raise UsageError(f"there is no runs folder {runs_dir}")
+    try:
+        if not runs_dir.is_dir():
+            raise UsageError(f"there is no runs folder {runs_dir}")
+    except OSError as exc:
+        raise JournalError(f"cannot read the runs folder {runs_dir}: {exc.strerror}") from exc
     page = overview_page(runs_dir, _summaries(runs_dir), datetime.now(UTC))
     write_page(output or Path("runs.html"), page)
     return 0
@@ -73,19 +77,29 @@ def write_page(output: Path, page: str) -> None:
     Raises:
         UsageError: it cannot be written there, or a journal or a device would be overwritten.
     """
-    target = output.resolve()
     if output.name.endswith(SUFFIXES):
         raise UsageError(f"--output {output}: a journal is never written over; name an .html file")
-    if target.exists() and not target.is_file():
-        raise UsageError(f"--output {output}: it is there, and is no file")
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        target = output.resolve()
+        if target.exists() and not target.is_file():
+            raise UsageError(f"--output {output}: it is there, and is no file")
+        _write_beside(target, page)
+    except (OSError, RuntimeError) as exc:  # of links that lead in a circle
+        why = getattr(exc, "strerror", None) or exc
+        raise UsageError(f"cannot write the report {output}: {why}") from exc
+    console.answer(str(output))
+
+
+def _write_beside(target: Path, page: str) -> None:
+    """Write a file beside `target`, then put it in its place."""
+    beside = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         beside.write_text(page, encoding="utf-8")
         beside.replace(target)
-    except OSError as exc:
-        beside.unlink(missing_ok=True)
-        raise UsageError(f"cannot write the report {output}: {exc.strerror}") from exc
-    console.answer(str(output))
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def _summaries(runs_dir: Path) -> Iterator[Summary]:

@@ -57,6 +57,23 @@ class Settings:
         return self.base_url == LOCAL
 
 
+def refuse_misspelt_variables() -> None:
+    """Look for variables of the environment that nearly have the name of a setting.
+
+    Others of our prefix are not ours to judge: container platforms make some.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    known = [CONFIG_VARIABLE.removeprefix(PREFIX), *(str(item.name).upper() for item in SETTINGS)]
+    for variable in os.environ:
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known:
+            continue
+        if guesses := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
+            raise ConfigError(f"unknown variable {variable}; did you mean {PREFIX}{guesses[0]}?")
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
     """A configuration file, read and checked."""
@@ -77,22 +94,30 @@ def find_config(given: Path | None) -> ConfigFile:
         ConfigError: a file cannot be read, or has something wrong in it.
     """
     if given is not None:
-        if not given.is_file():
+        if not _is_file(given):
             raise UsageError(f"--config: there is no file {given}")
         return _read(given, f"--config {given}")
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
         return _read(Path(named), f"{CONFIG_VARIABLE}={named}")
-    if named is None and DEFAULT_CONFIG.is_file():
+    if named is None and _is_file(DEFAULT_CONFIG):
         return _read(DEFAULT_CONFIG, str(DEFAULT_CONFIG))
     return ConfigFile(None, {}, WireSettings())
 
 
+def _is_file(path: Path) -> bool:
+    """Tell whether there is a file for us at `path`, be it that nobody lets us look."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def _parse(path: Path, label: str) -> dict[str, Any]:
     """Read a file as TOML; a pipe or a device is never opened, since it may never end."""
-    if path.exists() and not path.is_file():
-        raise ConfigError(f"{label}: cannot be read: not a file")
     try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{label}: cannot be read: not a file")
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as exc:
         raise ConfigError(f"{label}: cannot be read: {exc.strerror}") from exc

@@ -55,9 +55,9 @@ def settle(environ: Mapping[str, str], base_url: str, *, use_proxies: bool) -> S
 
 
 def _check_ca_bundle(variable: str, path: str) -> None:
-    if Path(path).is_fifo() or Path(path).is_char_device():
-        raise ConfigError(f"{variable} names {path}, no usable CA bundle: it may never end")
     try:
+        if Path(path).is_fifo() or Path(path).is_char_device():
+            raise ConfigError(f"{variable} names {path}, no usable CA bundle: it may never end")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if Path(path).is_dir():
             context.load_verify_locations(capath=path)
@@ -72,9 +72,12 @@ def _check_key_log(path: str | None) -> None:
     """Look whether TLS could log its keys, as Python does where this variable is set."""
     if not path:
         return
-    folder = Path(path).parent
-    writable = os.access(path, os.W_OK) if Path(path).exists() else os.access(folder, os.W_OK)
-    if Path(path).is_dir() or not writable:
+    try:
+        place = path if Path(path).exists() else Path(path).parent
+        is_usable = os.access(place, os.W_OK) and not Path(path).is_dir()
+    except OSError:
+        is_usable = False
+    if not is_usable:
         raise ConfigError(f"{KEY_LOG_VARIABLE} names {path}, which cannot be written")
 
 

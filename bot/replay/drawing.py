@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 
 from bot import rules
+from bot.garland import format_garland
 from bot.replay.film import Move
 from bot.rules import Action, State
 
@@ -155,7 +156,7 @@ def describe_move(number: int, move: Move) -> str:
         f"{number}",
         f"board {after.board_number}",
         f"{action}",
-        f"{_bracketed(before, action.count or 0)} -> {_plain(after.garland)}",
+        f"{_bracketed(before, action.count or 0)} -> {format_garland(after.garland)}",
         *([result] if result else []),
         f"moves left {after.remaining_moves}",
         f"leaves {after.leaves}",
@@ -165,9 +166,5 @@ def describe_move(number: int, move: Move) -> str:
 
 
 def _bracketed(state: State, count: int) -> str:
-    chosen, rest = _plain(state.garland[:count]), _plain(state.garland[count:])
+    chosen, rest = format_garland(state.garland[:count]), format_garland(state.garland[count:])
     return " ".join(part for part in (f"[{chosen}]" if count else "", rest) if part)
-
-
-def _plain(garland: tuple[int, ...]) -> str:
-    return " ".join(f"{pennant:+d}" for pennant in garland)

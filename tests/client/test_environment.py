@@ -61,6 +61,16 @@ def test_an_unusable_ca_bundle_is_refused_by_variable_and_path(
     assert "\n" not in message
 
 
+def test_a_name_too_long_for_a_file_is_refused_by_variable() -> None:
+    name = "x" * 300
+    assert refusal({"REQUESTS_CA_BUNDLE": name}) == (
+        f"REQUESTS_CA_BUNDLE names {name}, no usable CA bundle: File name too long"
+    )
+    assert refusal({"SSLKEYLOGFILE": name}) == (
+        f"SSLKEYLOGFILE names {name}, which cannot be written"
+    )
+
+
 def test_a_ca_bundle_that_never_ends_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     message = refusal({"REQUESTS_CA_BUNDLE": str(tmp_path / "pipe")})
