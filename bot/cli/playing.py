@@ -42,12 +42,8 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
         try:
             outcome = _play(settings, display, notifier, stop, is_fresh=is_fresh)
             exit_code = outcome.exit_code
-            if as_json:
-                _answer(outcome, display)
-            if outcome.error is not None:
-                display.error(str(outcome.error))
-            elif exit_code:
-                display.error(f"the run ended {outcome.ledger.state.end_reason}, not as asked")
+            with _leave_at_signals(exit_code):
+                _tell(outcome, display, as_json=as_json)
         except BotError as exc:
             exit_code = exc.exit_code
             display.error(str(exc))
@@ -57,12 +53,17 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
     return exit_code
 
 
-def _answer(outcome: Outcome, display: console.Display) -> None:
-    """Print the result of a sitting; where that fails, the run is what counts."""
+def _tell(outcome: Outcome, display: console.Display, *, as_json: bool) -> None:
+    """Say what came of a sitting; where stdout does not take it, the run is what counts."""
     try:
-        console.answer(json.dumps(describe(outcome)))
+        if as_json:
+            console.answer(json.dumps(describe(outcome)))
     except OutputError as exc:
         display.error(str(exc))
+    if outcome.error is not None:
+        display.error(str(outcome.error))
+    elif outcome.exit_code:
+        display.error(f"the run ended {outcome.ledger.state.end_reason}, not as asked")
 
 
 def _play(

@@ -21,7 +21,7 @@ def main() -> NoReturn:
     _occupy_standard_streams()
     code = run(sys.argv[1:])
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # what was earned is earned
+        signal.signal(number, lambda *_: os._exit(code))  # what was earned is earned
     _flush(sys.stdout)
     _flush(sys.stderr)
     sys.exit(code)
