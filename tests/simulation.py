@@ -799,7 +799,10 @@ class World:
     def _sit(self, weather: Weather) -> int | None:
         """Play one sitting; return its exit code, None for a death."""
         if self.run is not None and self.chance(0.05):
-            self._goal, self._has_one_goal = self._new_goal(), False
+            self._has_one_goal = False
+            self._goal = self._new_goal()
+            while strategy.is_out_of_reach(self.run.ledger.state, self._goal):
+                self._goal = self._new_goal()
         self.clock.stop = StopRequest()
         is_over = self.run is None or self.run.ledger.is_over
         is_fresh = not self._is_clock_bad and weather is not CALM and self.chance(0.03)
