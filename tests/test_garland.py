@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.errors import GarlandError
-from bot.garland import MAX_PENNANTS, Garland, as_integer, flip, parse_garland, target
+from bot.garland import (
+    MAX_PENNANTS,
+    Garland,
+    as_integer,
+    flip,
+    format_garland,
+    parse_garland,
+    target,
+)
 
 property_based = settings(deadline=None, max_examples=100)
 
@@ -226,6 +234,10 @@ def test_a_refusal_stays_short_whatever_came(value: object) -> None:
         parse_garland(value)
     assert len(str(caught.value)) < 200
     assert str(caught.value).endswith("...")
+
+
+def test_a_garland_is_written_with_every_sign() -> None:
+    assert format_garland((-2, -1, 3)) == "-2 -1 +3"
 
 
 @given(garlands)

@@ -25,6 +25,7 @@ from bot.strategy import (
     Goal,
     decide,
     is_met,
+    is_out_of_reach,
     is_reachable,
     nearest_reachable,
 )
@@ -325,6 +326,8 @@ def test_exactly_takes_a_shortest_way_from_every_state_of_any_play(bank_at: int)
     goal = Goal(bank_at, EXACTLY)
     for state in search.turns:
         action = decide(state, goal)
+        is_out = state not in fewest and state.score != bank_at
+        assert is_out_of_reach(state, goal) == is_out, state
         if state not in fewest or state.score == bank_at:
             assert action == BANK, state
         else:
@@ -382,6 +385,17 @@ def test_a_number_out_of_reach_is_told(bank_at: int) -> None:
 @pytest.mark.parametrize("bank_at", [0, 175, 215, 350, 21_050, 1_000_000], ids=str)
 def test_a_number_within_reach_is_told(bank_at: int) -> None:
     assert is_reachable(bank_at)
+
+
+def test_only_an_exact_number_that_is_still_to_come_can_be_out_of_reach() -> None:
+    state = cleared_boards(2)
+    assert state.score == 430
+    assert is_out_of_reach(state, Goal(215, EXACTLY))
+    assert not is_out_of_reach(state, Goal(430, EXACTLY))
+    assert not is_out_of_reach(state, Goal(670, EXACTLY))
+    assert not is_out_of_reach(state, Goal(215, AT_LEAST))
+    assert not is_out_of_reach(state, Goal(215, AT_MOST))
+    assert not is_out_of_reach(rules.apply(state, BANK), Goal(215, EXACTLY))
 
 
 # From any state

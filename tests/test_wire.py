@@ -752,6 +752,7 @@ def test_the_word_of_the_service_is_taken_before_the_prediction() -> None:
         ("phase", "phase", "retry", "retry"),
         ("leaves", "leaves", 0, 0),
         ("leaves", "leaves", 2.0, 2),
+        ("turn", "turn", 2**53 - 1, 2**53 - 1),
     ],
 )
 def test_a_claim_is_taken_as_the_rules_write_it(
@@ -795,6 +796,18 @@ def test_what_the_service_does_not_say_is_as_predicted() -> None:
 def test_a_game_that_the_service_calls_over_is_over() -> None:
     claimed = LAYOUT.observed({**AFTER, "gameOver": True}, PREDICTED)
     assert (claimed.phase, claimed.end_reason) == (rules.ENDED, rules.OUT_OF_LIVES)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "claim", "taken"),
+    [(None, None, "out-of-lives"), (None, "banked", "banked"), ("banked", None, "banked")],
+)
+def test_a_game_that_is_over_has_a_reason(
+    predicted: str | None, claim: str | None, taken: str
+) -> None:
+    answer = {**AFTER, "state": {**AFTER["state"], "phase": "ended", "endReason": claim}}
+    claimed = LAYOUT.observed(answer, replace(PREDICTED, end_reason=predicted))
+    assert (claimed.phase, claimed.end_reason) == ("ended", taken)
 
 
 # Answers of any shape
