@@ -83,7 +83,9 @@ def row(what: str, measured: str, goal: str) -> None:
 def served() -> Iterator[str]:
     """Serve the game in another process; yield its base URL."""
     command = [*BOT, "serve", "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
         try:
             yield server.stdout.readline().strip() if server.stdout else ""
         finally:
