@@ -18,8 +18,6 @@ Garland: TypeAlias = tuple[int, ...]
 
 MAX_PENNANTS = 5
 """The longest garland of any template, and the largest count of a flip."""
-
-
 MAX_WHOLE = 2**53 - 1
 """The largest whole number that every reader of JSON keeps as it is (RFC 8259, section 6)."""
 

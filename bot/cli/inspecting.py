@@ -14,7 +14,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from bot import console
-from bot.cli.settings import LOCAL, Settings
+from bot.cli.settings import LOCAL, Settings, is_file
+from bot.cli.signals import handling, heed_signals
 from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS
 from bot.errors import BANKED, ENDED_OTHERWISE, BotError, Stopped, TokenRefused, UsageError
 from bot.replay.verify import MAX_PROBLEMS, Verification
@@ -306,10 +307,7 @@ def _towards(settings: Settings, base_url: str, path: Path) -> Settings:
 def _has_key(folder: Path) -> bool:
     from bot.service import KEY_FILE  # noqa: PLC0415
 
-    try:
-        return (folder / KEY_FILE).is_file()
-    except OSError:
-        return False
+    return is_file(folder / KEY_FILE)
 
 
 class _Teller:
@@ -324,7 +322,7 @@ class _Teller:
 @contextmanager
 def _client_of(wire_of_run: dict[str, object], settings: Settings) -> Iterator[Client]:
     """Give a client that reads answers as the run did, and that a signal stops."""
-    from bot.cli.playing import heed_signals, new_client, open_transport  # noqa: PLC0415
+    from bot.cli.playing import new_client, open_transport  # noqa: PLC0415
     from bot.client.clock import Clock, StopRequest  # noqa: PLC0415
 
     stop = StopRequest()
@@ -351,13 +349,11 @@ def _show(reel: Film, verification: Verification) -> None:
 
     run_id = console.one_line(verification.run_id or "")
     projector = Projector(reel, run_id, verification.ledger.goal.bank_at)
-    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with Keyboard(sys.stdin.fileno()) as keyboard:
-            watching.watch(projector, Console(), keyboard)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with (
+        handling(_end, signal.SIGTERM, signal.SIGHUP),
+        Keyboard(sys.stdin.fileno()) as keyboard,
+    ):
+        watching.watch(projector, Console(), keyboard)
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

@@ -1,19 +1,18 @@
-"""Wiring a sitting: transport, client, journal and display, and the signals that end it."""
+"""Wiring a sitting: transport, client, journal and display."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 from bot import console, player
 from bot.cli.monitoring import Metrics, Notifier
 from bot.cli.settings import Settings, check_goal
+from bot.cli.signals import STOPS, handling, heed_signals, leave_at_signals
 from bot.client.client import Client, Listener
 from bot.client.clock import Clock, StopRequest
 from bot.client.environment import Surroundings, settle, without_password
@@ -42,13 +41,13 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
         try:
             outcome = _play(settings, display, notifier, stop, is_fresh=is_fresh)
             exit_code = outcome.exit_code
-            with _leave_at_signals(exit_code):
+            with leave_at_signals(exit_code):
                 _tell(outcome, display, as_json=as_json)
         except BotError as exc:
             exit_code = exc.exit_code
             display.error(str(exc))
         finally:
-            with _leave_at_signals(exit_code):
+            with leave_at_signals(exit_code):
                 notifier.end(exit_code)
     return exit_code
 
@@ -162,37 +161,7 @@ def serve(host: str, port: int, runs_dir: Path | None) -> int:
         stop.ask(number)
         raise KeyboardInterrupt  # which ends the server in good order
 
-    with suppress(KeyboardInterrupt), _handling(end):
+    with suppress(KeyboardInterrupt), handling(end, *STOPS):
         serve_http(Service(key), host, port, console.answer)
     stop.check()
     return 0
-
-
-@contextmanager
-def heed_signals(stop: StopRequest) -> Iterator[None]:
-    """Let SIGINT and SIGTERM ask to stop; a second SIGINT ends the process at once."""
-
-    def ask(number: int, _: FrameType | None) -> None:
-        if stop.signal_number is None:
-            stop.ask(number)
-        elif number == signal.SIGINT:
-            os._exit(128 + number)
-
-    with _handling(ask):
-        yield
-
-
-def _leave_at_signals(exit_code: int) -> AbstractContextManager[None]:
-    """Let SIGINT and SIGTERM end the process at once, with what the sitting has earned."""
-    return _handling(lambda *_: os._exit(exit_code))
-
-
-@contextmanager
-def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Let `handler` meet SIGINT and SIGTERM."""
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

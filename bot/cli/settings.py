@@ -94,18 +94,18 @@ def find_config(given: Path | None) -> ConfigFile:
         ConfigError: a file cannot be read, or has something wrong in it.
     """
     if given is not None:
-        if not _is_file(given):
+        if not is_file(given):
             raise UsageError(f"--config: there is no file {given}")
         return _read(given, f"--config {given}")
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
         return _read(Path(named), f"{CONFIG_VARIABLE}={named}")
-    if named is None and _is_file(DEFAULT_CONFIG):
+    if named is None and is_file(DEFAULT_CONFIG):
         return _read(DEFAULT_CONFIG, str(DEFAULT_CONFIG))
     return ConfigFile(None, {}, WireSettings())
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
     """Tell whether there is a file for us at `path`, be it that nobody lets us look."""
     try:
         return path.is_file()

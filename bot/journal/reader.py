@@ -115,8 +115,10 @@ def open_journal(path: Path) -> BufferedReader | GzipFile:
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise NotAJournal(f"{path} is no journal: not a file")
-    if not is_compressed(path):
-        return path.open("rb")
+    stream = path.open("rb")
+    if not stream.peek(len(GZIP)).startswith(GZIP):
+        return stream
+    stream.close()
     import gzip  # noqa: PLC0415 - few journals need it
 
     return gzip.open(path)
@@ -126,10 +128,11 @@ def is_compressed(path: Path) -> bool:
     """Tell whether the file at `path` is gzipped, whatever its name says.
 
     Raises:
+        NotAJournal: it is no regular file.
         OSError: it cannot be opened.
     """
-    with path.open("rb") as stream:
-        return stream.read(len(GZIP)) == GZIP
+    with open_journal(path) as stream:
+        return not isinstance(stream, BufferedReader)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 from bot.report.axes import TimeAxis
 from bot.report.incidents import DIVERGENCE, REFUSAL, RETRY, STOP
 from bot.report.story import Story
-from bot.report.text import EXACT, count_of, duration
+from bot.report.text import count_of, duration
 from bot.report.timeline import Bin, Timeline, quantile
 from bot.report.vega import (
     TABLE_BINS,
@@ -43,7 +43,7 @@ MARKS: Final = {
 
 def score(story: Story, axis: TimeAxis) -> Chart:
     """Return the points over time against the threshold, with incidents and breaks."""
-    timeline, goal = story.timeline, min(story.ledger.goal.bank_at, EXACT)
+    timeline, goal = story.timeline, story.ledger.goal.bank_at
     highest = story.score if goal > FAR * story.score else max(goal, story.score)
 
     def layers(size: Size) -> list[Spec]:

@@ -13,7 +13,7 @@ from bot.report import headline
 from bot.report.draw import draw
 from bot.report.page import render
 from bot.report.story import Story
-from bot.report.text import EXACT, count_of, duration, visible
+from bot.report.text import count_of, duration, visible
 from bot.report.vega import Spec, values
 
 POINTS: Final = 60
@@ -104,7 +104,7 @@ def _row(run: Summary, number: int) -> dict[str, object]:
 def _spark(run: Summary) -> Spec:
     """Return a small line: points over the time played, the height of it the threshold."""
     width, height = SPARK_SIZE
-    goal = min(run.bank_at or 0, EXACT)
+    goal = run.bank_at or 0
     scale = {"domain": [0, max(1, run.score, goal)], "nice": False}
     return {
         "width": width,
