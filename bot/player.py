@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from bot import __version__, rules, strategy, wire
+from bot import __version__, rules, strategy
 from bot.client.client import Client, Listener
 from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind
@@ -34,6 +34,7 @@ from bot.journal.recover import recover
 from bot.journal.writer import Journal
 from bot.rules import Action, State
 from bot.strategy import Goal
+from bot.wire.fields import public_fields
 
 MAX_FOLLOWED: Final = 50
 """Divergences in a row after which following the service's word leads nowhere."""
@@ -250,7 +251,7 @@ def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: 
         bank_at=order.goal.bank_at,
         bank_rule=order.goal.rule,
         token=beginning.token,
-        state=wire.public_fields(rules.fresh()),
+        state=public_fields(rules.fresh()),
         wire=beginning.layout.to_json(),
         spec=spec,
         spec_sha256=spec_digest(spec),

@@ -26,11 +26,13 @@ from itsdangerous import BadSignature, Signer
 from requests.adapters import BaseAdapter
 from requests.structures import CaseInsensitiveDict
 
-from bot import rules, wire
+from bot import rules
 from bot.client.redirects import ACTION_PATH, INIT_PATH
 from bot.client.transport import Received
 from bot.errors import ActionError, BrokenAnswer, ConfigError, JournalError
 from bot.rules import State
+from bot.wire.fields import legal_actions, public_fields
+from bot.wire.values import parse_json
 
 LOCAL_URL: Final = "http://local"
 """Address at which `LocalAdapter` is mounted; it is never looked up."""
@@ -99,7 +101,7 @@ class Service:
 
     def _action(self, body: bytes) -> Answer:
         try:
-            request = wire.parse_json(body)
+            request = parse_json(body)
         except BrokenAnswer:
             return _error(400, "the body is no JSON")
         if not isinstance(request, dict):
@@ -111,7 +113,7 @@ class Service:
             action = rules.parse_action(request.get("action"))
             after = rules.apply(state, action)
         except ActionError as exc:
-            legal = wire.legal_actions(state)
+            legal = legal_actions(state)
             return _json(200, {"ok": False, "reason": str(exc), "legalActions": legal})
         return _json(200, self._public(after))
 
@@ -119,8 +121,8 @@ class Service:
         return {
             "ok": True,
             "stateToken": self._signer.sign(_pack(state)).decode("ascii"),
-            "state": wire.public_fields(state),
-            "legalActions": wire.legal_actions(state),
+            "state": public_fields(state),
+            "legalActions": legal_actions(state),
             "score": state.score,
             "gameOver": state.phase == rules.ENDED,
         }

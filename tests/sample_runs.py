@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
-from bot import __version__, rules, strategy, wire
+from bot import __version__, rules, strategy
 from bot.client.failures import Failure
 from bot.journal import events, writer
 from bot.journal.folder import journal_path
@@ -19,6 +19,7 @@ from bot.journal.ledger import Ledger, spec_digest
 from bot.player import Record
 from bot.rules import Action
 from bot.strategy import Goal
+from bot.wire.fields import expectation, public_fields
 
 BEGAN: Final = datetime(2026, 11, 30, 1, 52, 7, tzinfo=UTC)
 RUN_ID: Final = "20261130T015207Z-seed7-ab12"
@@ -30,7 +31,7 @@ HOSTILE: Final = (
 """What a service could send to take over the page that shows it."""
 WIRE: Final[dict[str, object]] = {
     "token": "stateToken",
-    **{name: f"state.{name}" for name in wire.public_fields(rules.fresh())},
+    **{name: f"state.{name}" for name in public_fields(rules.fresh())},
     "score": ["score", "state.score"],
     "gameOver": "gameOver",
     "legalActions": "legalActions",
@@ -84,7 +85,7 @@ class SampleRun:
                 bank_at=goal.bank_at,
                 bank_rule=goal.rule,
                 token="token-0",
-                state=wire.public_fields(rules.fresh()),
+                state=public_fields(rules.fresh()),
                 wire={**WIRE, hostile: hostile} if hostile else WIRE,
                 spec=spec,
                 spec_sha256=spec_digest(spec),
@@ -149,7 +150,7 @@ class SampleRun:
 
     def diverge(self, name: str, observed: Any) -> None:
         """Write a `diverged` line about one field of the next action's answer."""
-        predicted = wire.expectation(
+        predicted = expectation(
             rules.apply(self.ledger.state, strategy.decide(self.ledger.state, self.goal))
         )[name]
         self.write(events.FieldsDiverged({name: {"predicted": predicted, "observed": observed}}))

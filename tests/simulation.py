@@ -54,7 +54,7 @@ from bot.player import play as play_sitting
 from bot.rules import Action, State
 from bot.service import Service
 from bot.strategy import Goal
-from bot.wire import WireSettings
+from bot.wire.layout import WireSettings
 
 SERVICE: Final = Service(KEY)
 HOSTS: Final = ("127.0.0.1", "localhost", "127.0.0.2:8080", "[::1]:8080")

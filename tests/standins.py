@@ -19,7 +19,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self, TypeAlias
 
-from bot import rules, wire
+from bot import rules
 from bot.client.client import Client, Listener, Step
 from bot.client.clock import Clock
 from bot.client.environment import Surroundings
@@ -33,7 +33,8 @@ from bot.player import play as play_sitting
 from bot.rules import Action
 from bot.service import LOCAL_URL, LocalAdapter, Service
 from bot.strategy import Goal
-from bot.wire import WireSettings
+from bot.wire.discovery import discover
+from bot.wire.layout import WireSettings
 
 KEY: Final = b"a key of the tests"
 FIRST_ANSWER: Final = Service(KEY).answer("GET", f"{INIT_PATH}?seed=7", b"").body
@@ -324,7 +325,7 @@ class Talk:
             wire_settings=WireSettings(),
             **options,
         )
-        self.client.layout = wire.discover(json.loads(FIRST_ANSWER), WireSettings())
+        self.client.layout = discover(json.loads(FIRST_ANSWER), WireSettings())
 
     def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
         assert action in (None, self.ACTION)

@@ -13,7 +13,6 @@ from fake_clock import FakeClock
 from harness import plan_game, run_events, write_journal
 from standins import KEY, Call, StandIn, journal_lines, transport_to
 
-from bot import wire
 from bot.cli import process
 from bot.client.client import Client
 from bot.client.clock import Clock
@@ -24,6 +23,7 @@ from bot.replay.audit import MAX_REFUSALS, Findings, audit, choose, moves
 from bot.replay.verify import Problem
 from bot.service import LOCAL_URL, Answer, Service
 from bot.strategy import Goal
+from bot.wire.layout import Layout, WireSettings, layout_from_json
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
 AWARDS: Final = (215, 240, 265)
@@ -46,9 +46,9 @@ class Counting(Service):
         return super().answer(method, target, body)
 
 
-def layout_of(path: Path) -> wire.Layout:
+def layout_of(path: Path) -> Layout:
     started: Any = parse_line(next(read_lines(path))).event
-    return wire.layout_from_json(started.wire)
+    return layout_from_json(started.wire)
 
 
 class Quiet:
@@ -67,7 +67,7 @@ def ask(path: Path, service: Service, size: int | None = None) -> Findings:
         Limits(give_up_after_s=60),
         clock=clock,
         listener=Quiet(),
-        wire_settings=wire.WireSettings(),
+        wire_settings=WireSettings(),
         is_following=True,
     )
     client.layout = layout_of(path)
@@ -233,7 +233,7 @@ def test_what_was_found_is_at_hand_when_the_service_is_lost(journal: Path) -> No
         Limits(give_up_after_s=60),
         clock=clock,
         listener=Quiet(),
-        wire_settings=wire.WireSettings(),
+        wire_settings=WireSettings(),
         is_following=True,
     )
     client.layout = layout_of(journal)

@@ -18,7 +18,8 @@ from bot.cli import process
 from bot.cli.options import SETTINGS
 from bot.cli.settings import LOCAL, Settings
 from bot.client.limits import POLITE_RPS
-from bot.wire import LOCATABLE, WireSettings
+from bot.wire.fields import LOCATABLE
+from bot.wire.layout import WireSettings
 
 CONFIGS: Final = ROOT / "configs"
 NAMES: Final = [str(setting.name) for setting in SETTINGS]

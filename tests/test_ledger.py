@@ -12,7 +12,7 @@ from eventful import eventful, plain
 from harness import plan_game, started, taken
 from sample_runs import WIRE
 
-from bot import rules, strategy, wire
+from bot import rules, strategy
 from bot.journal import events
 from bot.journal import ledger as ledgers
 from bot.journal.events import Event, action_taken
@@ -21,6 +21,7 @@ from bot.journal.reader import Entry, RawLine, parse_line
 from bot.journal.shortcut import Walk
 from bot.rules import Action, State
 from bot.strategy import Goal
+from bot.wire.fields import expectation, legal_actions, public_fields
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
 FAR: Final = 1_000_000
@@ -79,7 +80,7 @@ class Telling:
     def diverge(self, **observed: Any) -> list[str]:
         """Tell what the service says of fields after the action that failed last."""
         assert self.failed is not None
-        expected = wire.expectation(rules.apply(self.state, self.failed))
+        expected = expectation(rules.apply(self.state, self.failed))
         return self.tell(
             events.FieldsDiverged(
                 {
@@ -462,7 +463,7 @@ def test_each_total_that_is_not_the_sum_of_the_lines_is_told(field: str) -> None
 # The first line
 
 
-FRESH: Final[dict[str, object]] = wire.public_fields(rules.fresh())
+FRESH: Final[dict[str, object]] = public_fields(rules.fresh())
 AS_EVER: Final = "2f25f286c802324bfdd2d0844178938d2d078a0893b8ca0a10e86ee86088a1c9"
 """SHA-256 of the spec of all runs here."""
 NO_PLACES: Final[dict[str, object]] = {"token": "t", "passed_over": {}}
@@ -767,7 +768,7 @@ def test_the_order_of_names_in_a_value_makes_no_difference() -> None:
     )
     run = Telling()
     run.fail(FLIP[0])
-    turned = [dict(reversed(action.items())) for action in wire.legal_actions(rules.fresh())]
+    turned = [dict(reversed(action.items())) for action in legal_actions(rules.fresh())]
     (problem,) = run.tell(
         events.FieldsDiverged({"legalActions": {"predicted": turned, "observed": turned}})
     )

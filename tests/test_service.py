@@ -19,11 +19,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bot import rules, strategy, wire
+from bot import rules, strategy
 from bot.client.transport import new_session
 from bot.errors import ActionError, JournalError
 from bot.service import LOCAL_URL, MAX_BODY, LocalAdapter, Service, load_key
 from bot.strategy import Goal
+from bot.wire.fields import legal_actions, public_fields
 
 FRESH_STATE: Final = json.loads((Path(__file__).parent / "data" / "fresh_state.json").read_text())
 INIT: Final = "/api/games/sunpleat/init"
@@ -371,8 +372,8 @@ class InStep(RuleBasedStateMachine):
     def the_answer_is_the_state(self) -> None:
         if not self.answer:
             return
-        assert self.answer["state"] == wire.public_fields(self.state)
-        assert self.answer["legalActions"] == wire.legal_actions(self.state)
+        assert self.answer["state"] == public_fields(self.state)
+        assert self.answer["legalActions"] == legal_actions(self.state)
         assert self.answer["score"] == self.state.score
         assert self.answer["gameOver"] is (self.state.phase == rules.ENDED)
 

@@ -27,7 +27,7 @@ from bot.journal.events import ActionTaken, Event
 from bot.journal.writer import Journal, JournalFile
 from bot.player import Record
 from bot.rules import State
-from bot.wire import Layout
+from bot.wire.layout import Layout
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from bot.errors import Contradiction, Diverged, ServiceUnavailable
 from bot.journal.recover import recover
 from bot.player import Outcome
 from bot.service import Answer, Service
-from bot.wire import WireSettings
+from bot.wire.layout import WireSettings
 
 Json: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[Json], Json]

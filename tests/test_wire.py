@@ -9,29 +9,34 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bot import rules, wire
+from bot import rules
 from bot.errors import BrokenAnswer, Contradiction
 from bot.service import Service
-from bot.wire import Layout, WireSettings
+from bot.wire.discovery import discover, find_spec
+from bot.wire.fields import LOCATABLE, SPELLINGS, legal_actions, public_fields
+from bot.wire.layout import Layout, WireSettings, layout_from_json
+from bot.wire.paths import MISSING, Path, format_path, parse_path
+from bot.wire.refusals import is_about_trouble, refusal
+from bot.wire.values import brief, is_same, parse_json
 
 SERVICE: Final = Service(b"a key of the tests")
 INIT: Final[dict[str, Any]] = json.loads(
     SERVICE.answer("GET", "/api/games/sunpleat/init?seed=7", b"").body
 )
 PREDICTED: Final = rules.apply(rules.fresh(), rules.FLIPS[1])
-LAYOUT: Final = wire.discover(INIT, WireSettings())
+LAYOUT: Final = discover(INIT, WireSettings())
 AFTER: Final[dict[str, Any]] = {
     "ok": True,
     "stateToken": "the next",
-    "state": wire.public_fields(PREDICTED),
-    "legalActions": wire.legal_actions(PREDICTED),
+    "state": public_fields(PREDICTED),
+    "legalActions": legal_actions(PREDICTED),
     "score": 215,
     "gameOver": False,
 }
 """The answer to `flip 2`, the first move."""
 
 NAMES: Final = sorted(
-    {spelling for spellings in wire.SPELLINGS.values() for spelling in spellings}
+    {spelling for spellings in SPELLINGS.values() for spelling in spellings}
     | {"state", "observation", "spec", "ok", "reason", "", ".", "a.b", "\\", "0", "\ud800", "ключ"}
 )
 SCALARS: Final = st.one_of(
@@ -112,7 +117,7 @@ def mutants(draw: st.DrawFn, answer: dict[str, Any]) -> object:
     ],
 )
 def test_json_in_utf_8_is_read(body: bytes, value: object) -> None:
-    read = wire.parse_json(body)
+    read = parse_json(body)
     assert value in (..., read)
 
 
@@ -159,13 +164,13 @@ def test_json_in_utf_8_is_read(body: bytes, value: object) -> None:
 )
 def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
     with pytest.raises(BrokenAnswer, match=r"^the answer is (no JSON|JSON nested too deeply)"):
-        wire.parse_json(body)
+        parse_json(body)
 
 
 @pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
 def test_a_number_that_json_does_not_have_is_named(name: str) -> None:
     with pytest.raises(BrokenAnswer, match=rf"^the answer is no JSON \({name} is no JSON\)$"):
-        wire.parse_json(f'{{"a": {name}}}'.encode())
+        parse_json(f'{{"a": {name}}}'.encode())
 
 
 @given(
@@ -174,7 +179,7 @@ def test_a_number_that_json_does_not_have_is_named(name: str) -> None:
 @example(b"\xef\xbb\xbf")
 def test_bytes_of_any_kind_are_read_or_broken(body: bytes) -> None:
     try:
-        wire.parse_json(body)
+        parse_json(body)
     except BrokenAnswer:
         return
 
@@ -185,9 +190,9 @@ def test_json_that_is_read_is_what_was_written(value: object) -> None:
     text = json.dumps(value)
     if "NaN" in text or "Infinity" in text:
         with pytest.raises(BrokenAnswer):
-            wire.parse_json(text.encode())
+            parse_json(text.encode())
     else:
-        assert wire.parse_json(text.encode()) == value
+        assert parse_json(text.encode()) == value
 
 
 # Paths
@@ -208,28 +213,28 @@ def test_json_that_is_read_is_what_was_written(value: object) -> None:
     ids=repr,
 )
 def test_a_path_is_read_and_written_alike(text: str, path: tuple[str, ...]) -> None:
-    assert wire.parse_path(text) == path
-    assert wire.format_path(path) == text
+    assert parse_path(text) == path
+    assert format_path(path) == text
 
 
 @pytest.mark.parametrize("text", ["", ".", "a..b", ".a", "a.", "a\\", None, 7, ["a"]], ids=repr)
 def test_what_is_no_path_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r"a path is .* such as state\.garland"):
-        wire.parse_path(text)
+        parse_path(text)
 
 
 @given(st.lists(st.text(st.sampled_from(".\\a\0\n"), min_size=1) | st.text(min_size=1), min_size=1))
 def test_a_path_of_any_keys_is_written_and_read_back(keys: list[str]) -> None:
-    assert wire.parse_path(wire.format_path(tuple(keys))) == tuple(keys)
+    assert parse_path(format_path(tuple(keys))) == tuple(keys)
 
 
 @given(st.text())
 def test_a_path_that_is_read_is_written_and_read_back_alike(text: str) -> None:
     try:
-        path = wire.parse_path(text)
+        path = parse_path(text)
     except ValueError:
         return
-    assert wire.parse_path(wire.format_path(path)) == path
+    assert parse_path(format_path(path)) == path
 
 
 # Values
@@ -252,7 +257,7 @@ def test_a_path_that_is_read_is_written_and_read_back_alike(text: str) -> None:
     ids=repr,
 )
 def test_a_value_is_the_expected_one(observed: object, expected: object) -> None:
-    assert wire.is_same(observed, expected)
+    assert is_same(observed, expected)
 
 
 @pytest.mark.parametrize(
@@ -288,11 +293,11 @@ def test_a_value_is_the_expected_one(observed: object, expected: object) -> None
 def test_a_value_of_another_type_or_worth_is_not_the_expected_one(
     observed: object, expected: object
 ) -> None:
-    assert not wire.is_same(observed, expected)
+    assert not is_same(observed, expected)
 
 
 def test_a_value_that_is_missing_is_not_null() -> None:
-    assert not wire.is_same(wire.MISSING, None)
+    assert not is_same(MISSING, None)
 
 
 # Refusals
@@ -316,7 +321,7 @@ def test_a_value_that_is_missing_is_not_null() -> None:
 def test_an_answer_that_is_not_ok_is_a_refusal(
     answer: object, reason: str, is_about_token: bool
 ) -> None:
-    assert wire.refusal(answer) == (reason, is_about_token)
+    assert refusal(answer) == (reason, is_about_token)
 
 
 TROUBLE: Final = [
@@ -339,13 +344,13 @@ TROUBLE: Final = [
 
 @pytest.mark.parametrize("reason", TROUBLE)
 def test_trouble_that_will_pass_is_not_about_the_token(reason: str) -> None:
-    assert wire.refusal({"ok": False, "reason": reason}) == (reason, False)
-    assert wire.is_about_trouble(reason)
+    assert refusal({"ok": False, "reason": reason}) == (reason, False)
+    assert is_about_trouble(reason)
 
 
 @pytest.mark.parametrize("reason", ["Invalid JSON Web Token", "who are you?", "", "jwt expired"])
 def test_other_reasons_are_not_of_trouble_that_will_pass(reason: str) -> None:
-    assert not wire.is_about_trouble(reason)
+    assert not is_about_trouble(reason)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +359,7 @@ def test_other_reasons_are_not_of_trouble_that_will_pass(reason: str) -> None:
     ids=["init", "after", "{}", "true", "null", "0", "false", "none", "list", "text", "number"],
 )
 def test_every_other_answer_is_no_refusal(answer: object) -> None:
-    assert wire.refusal(answer) is None
+    assert refusal(answer) is None
 
 
 # Discovery
@@ -369,7 +374,7 @@ def test_all_that_the_local_service_sends_is_found_and_compared() -> None:
     assert places.pop("gameOver") == "gameOver"
     assert places.pop("legalActions") == "legalActions"
     assert places == {name: f"state.{name}" for name in places}
-    assert places.keys() == wire.public_fields(rules.fresh()).keys() - {"garland", "score"}
+    assert places.keys() == public_fields(rules.fresh()).keys() - {"garland", "score"}
 
 
 def test_a_field_elsewhere_is_compared_where_one_garland_has_no_nearer_one() -> None:
@@ -380,10 +385,10 @@ def test_a_field_elsewhere_is_compared_where_one_garland_has_no_nearer_one() -> 
         "b": {"garland": start, "score": 0},
         "c": {"score": 0},
     }
-    places = wire.discover(answer, WireSettings()).to_json()
+    places = discover(answer, WireSettings()).to_json()
     assert places["score"] == ["b.score", "c.score"]
     answer["a"]["score"] = 0  # type: ignore[index]  # the answer is a nest of objects
-    places = wire.discover(answer, WireSettings()).to_json()
+    places = discover(answer, WireSettings()).to_json()
     assert places["score"] == ["a.score", "b.score"]
 
 
@@ -413,8 +418,8 @@ def test_what_is_ignored_is_compared_no_more_but_a_garland_remains(
 
 def test_a_layout_is_written_and_read_back_alike() -> None:
     written = json.loads(json.dumps(LAYOUT.to_json()))
-    assert set(wire.layout_from_json(written).compared) == set(LAYOUT.compared)
-    assert wire.layout_from_json(written).to_json() == LAYOUT.to_json()
+    assert set(layout_from_json(written).compared) == set(LAYOUT.compared)
+    assert layout_from_json(written).to_json() == LAYOUT.to_json()
 
 
 @pytest.mark.parametrize(
@@ -437,13 +442,13 @@ def test_what_is_no_layout_is_refused(value: dict[str, object]) -> None:
     with pytest.raises(
         ValueError, match=r"^a path is|^it does not say where the token and the garland were found$"
     ):
-        wire.layout_from_json(value)
+        layout_from_json(value)
 
 
 @pytest.mark.parametrize("answer", [None, [], [INIT], "x", 7, True, 1.5], ids=repr)
 def test_an_answer_that_is_no_object_is_broken(answer: object) -> None:
     with pytest.raises(BrokenAnswer, match="not an object"):
-        wire.discover(answer, WireSettings())
+        discover(answer, WireSettings())
     with pytest.raises(BrokenAnswer, match="not an object"):
         LAYOUT.read(answer, PREDICTED)
 
@@ -451,7 +456,7 @@ def test_an_answer_that_is_no_object_is_broken(answer: object) -> None:
 def test_the_likeliest_garland_comes_first() -> None:
     names = ["start", "arrangement", "pennants", "garland", "signed_pennants"]
     answer = {"stateToken": "x", **{name: [-2, -1, 3] for name in names}}
-    assert wire.discover(answer, WireSettings()).garlands == (
+    assert discover(answer, WireSettings()).garlands == (
         ("garland",),
         ("pennants",),
         ("signed_pennants",),
@@ -462,8 +467,8 @@ def test_the_likeliest_garland_comes_first() -> None:
 
 def test_what_stands_under_an_empty_key_is_not_found() -> None:
     with pytest.raises(Contradiction, match=r"wire\.garland"):
-        wire.discover({"stateToken": "x", "": INIT["state"]}, WireSettings())
-    layout = wire.discover({**INIT, "": INIT["state"]}, WireSettings())
+        discover({"stateToken": "x", "": INIT["state"]}, WireSettings())
+    layout = discover({**INIT, "": INIT["state"]}, WireSettings())
     assert layout == LAYOUT
 
 
@@ -472,21 +477,21 @@ def test_what_stands_under_a_name_of_more_than_100_characters_is_not_found(lengt
     answer = {"stateToken": "x", "x" * length: INIT["state"]}
     if length > 100:
         with pytest.raises(Contradiction, match="no garland"):
-            wire.discover(answer, WireSettings())
+            discover(answer, WireSettings())
     else:
-        layout = wire.discover(answer, WireSettings())
+        layout = discover(answer, WireSettings())
         assert layout.garlands == (("x" * length, "garland"),)
 
 
 def test_a_name_may_be_written_with_hyphens_and_underscores() -> None:
     state = {"garland": [-2, -1, 3], "moves-used": 0, "cleared_boards": 0, "END-REASON": None}
-    layout = wire.discover({"state-token": "x", **state}, WireSettings())
+    layout = discover({"state-token": "x", **state}, WireSettings())
     assert layout.token == ("state-token",)
     assert [name for name, _ in layout.compared] == ["movesUsed", "clearedBoards", "endReason"]
 
 
 def test_a_target_that_looks_like_the_garland_is_none() -> None:
-    layout = wire.discover({**INIT, "puzzle": {"target": [-2, -1, 3]}}, WireSettings())
+    layout = discover({**INIT, "puzzle": {"target": [-2, -1, 3]}}, WireSettings())
     assert layout.garlands == LAYOUT.garlands
 
 
@@ -508,14 +513,14 @@ def test_a_field_in_another_encoding_is_passed_over_in_words(
     changed: dict[str, object], place: str, why: str
 ) -> None:
     answer = {"stateToken": "x", "garland": [-2, -1, 3], **changed}
-    layout = wire.discover(answer, WireSettings())
+    layout = discover(answer, WireSettings())
     assert (layout.compared, layout.passed_over) == ((), {place: why})
 
 
 def test_a_field_that_is_wrong_from_the_start_is_named_with_both_values() -> None:
     answer = {"stateToken": "x", "garland": [-2, -1, 3], "moveBudget": 6}
     with pytest.raises(Contradiction) as caught:
-        wire.discover(answer, WireSettings())
+        discover(answer, WireSettings())
     assert str(caught.value) == (
         "the answer to init has moveBudget 6 where a fresh run has 5; "
         "the setting wire.ignore lists fields to pass over"
@@ -528,7 +533,7 @@ def test_a_field_that_is_wrong_from_the_start_is_named_with_both_values() -> Non
 )
 def test_an_answer_that_is_no_object_is_named_for_what_it_is(answer: object, kind: str) -> None:
     with pytest.raises(BrokenAnswer, match=rf"^the answer is {kind}, not an object$"):
-        wire.discover(answer, WireSettings())
+        discover(answer, WireSettings())
     with pytest.raises(BrokenAnswer, match=rf"^the answer is {kind}, not an object$"):
         LAYOUT.read(answer, PREDICTED)
 
@@ -536,14 +541,14 @@ def test_an_answer_that_is_no_object_is_named_for_what_it_is(answer: object, kin
 def test_a_field_far_from_the_garland_is_compared_where_there_is_no_nearer_one() -> None:
     near = {"token": "x", "garland": [-2, -1, 3], "score": 0}
     far = {"meta": {"score": 0, "turn": 0}}
-    layout = wire.discover({**near, **far}, WireSettings())
+    layout = discover({**near, **far}, WireSettings())
     assert layout.compared == (("score", ("score",)), ("turn", ("meta", "turn")))
 
 
 def test_a_setting_says_where_a_field_is_and_the_others_of_its_name_do_not_count() -> None:
     state = {**INIT["state"], "leaves": 99, "hearts": {"left": 3}}
     settings = WireSettings({"leaves": ("state", "hearts", "left")})
-    layout = wire.discover({**INIT, "state": state}, settings)
+    layout = discover({**INIT, "state": state}, settings)
     places = dict(LAYOUT.compared) | {"leaves": ("state", "hearts", "left")}
     assert dict(layout.compared) == places
     assert len(layout.compared) == len(LAYOUT.compared)
@@ -552,28 +557,28 @@ def test_a_setting_says_where_a_field_is_and_the_others_of_its_name_do_not_count
 def test_a_setting_may_point_to_what_cannot_be_compared() -> None:
     state = {**INIT["state"], "hearts": {"left": 3}}
     settings = WireSettings({"leaves": ("state", "hearts")})
-    layout = wire.discover({**INIT, "state": state}, settings)
+    layout = discover({**INIT, "state": state}, settings)
     assert layout.passed_over == {"state.hearts": "an object where an integer was expected"}
 
 
 def test_a_setting_that_points_to_nothing_is_told_with_its_place() -> None:
     with pytest.raises(Contradiction) as caught:
-        wire.discover(INIT, WireSettings({"leaves": ("state", "hearts")}))
+        discover(INIT, WireSettings({"leaves": ("state", "hearts")}))
     assert str(caught.value) == (
         "the answer to init has nothing at state.hearts, where the setting wire.leaves points"
     )
 
 
 def test_an_observation_in_words_is_passed_over() -> None:
-    layout = wire.discover({**INIT, "observation": "Restore the garland."}, WireSettings())
+    layout = discover({**INIT, "observation": "Restore the garland."}, WireSettings())
     assert layout.passed_over == {"observation": "a text"}
-    assert wire.discover({**INIT, "observation": None}, WireSettings()).passed_over == {}
+    assert discover({**INIT, "observation": None}, WireSettings()).passed_over == {}
 
 
 @pytest.mark.parametrize("changed", [{}, {"stateToken": ""}, {"token": 7}, {"state": {}}])
 def test_an_answer_without_a_token_is_broken(changed: dict[str, object]) -> None:
     with pytest.raises(BrokenAnswer, match=r"^the answer has no token$"):
-        wire.discover({"garland": [-2, -1, 3], **changed}, WireSettings())
+        discover({"garland": [-2, -1, 3], **changed}, WireSettings())
 
 
 @pytest.mark.parametrize(
@@ -585,8 +590,8 @@ def test_an_answer_without_a_token_is_broken(changed: dict[str, object]) -> None
         ({"state": "1"}, ("state",)),
     ],
 )
-def test_the_likeliest_token_is_taken(tokens: dict[str, object], place: wire.Path) -> None:
-    layout = wire.discover({"garland": [-2, -1, 3], **tokens}, WireSettings())
+def test_the_likeliest_token_is_taken(tokens: dict[str, object], place: Path) -> None:
+    layout = discover({"garland": [-2, -1, 3], **tokens}, WireSettings())
     assert layout.token == place
 
 
@@ -594,7 +599,7 @@ def test_a_setting_says_where_the_token_and_the_garland_are() -> None:
     paths = {"token": ("ticket",), "garland": ("rows", "0", "hung")}
     hung = [-2, -1, 3]
     answer = {"ticket": "a", "rows": [{"hung": hung}], "token": "b", "garland": hung}
-    layout = wire.discover(answer, WireSettings(paths))
+    layout = discover(answer, WireSettings(paths))
     assert (layout.token, layout.garlands) == (("ticket",), (("rows", "0", "hung"),))
     reading = layout.read({**answer, "rows": [{"hung": [1, 2, 3]}]}, PREDICTED)
     assert (reading.token, reading.differences) == ("a", {})
@@ -602,7 +607,7 @@ def test_a_setting_says_where_the_token_and_the_garland_are() -> None:
 
 def test_a_setting_that_points_to_no_garland_is_told_with_its_place() -> None:
     with pytest.raises(Contradiction) as caught:
-        wire.discover(INIT, WireSettings({"garland": ("state", "target")}))
+        discover(INIT, WireSettings({"garland": ("state", "target")}))
     assert str(caught.value) == (
         "the answer to init does not have the garland [-2, -1, 3] at state.target, "
         "where the setting wire.garland points"
@@ -612,7 +617,7 @@ def test_a_setting_that_points_to_no_garland_is_told_with_its_place() -> None:
 @pytest.mark.parametrize("ignored", ["leaves", "state.leaves"])
 def test_a_field_is_ignored_by_its_name_or_its_path(ignored: str) -> None:
     answer = {**INIT, "state": {**INIT["state"], "leaves": 5}}
-    layout = wire.discover(answer, WireSettings(ignore=frozenset({ignored})))
+    layout = discover(answer, WireSettings(ignore=frozenset({ignored})))
     assert set(LAYOUT.compared) - set(layout.compared) == {("leaves", ("state", "leaves"))}
 
 
@@ -623,21 +628,21 @@ def test_a_score_in_any_encoding_and_legal_actions_have_to_be_right(
     changed: dict[str, object],
 ) -> None:
     with pytest.raises(Contradiction, match=f"has {next(iter(changed))} "):
-        wire.discover({**INIT, **changed}, WireSettings())
+        discover({**INIT, **changed}, WireSettings())
 
 
 @pytest.mark.parametrize("length", [80, 81, 200], ids=str)
 def test_a_value_is_shown_in_at_most_80_characters(length: int) -> None:
     value = "x" * (length - 2)
-    shown = wire.brief(value)
+    shown = brief(value)
     assert shown == (repr(value) if length == 80 else "'" + "x" * 76 + "...")
 
 
 def test_the_spec_is_found_wherever_it_is() -> None:
-    assert wire.find_spec(INIT) == INIT["spec"]
-    assert wire.find_spec({"data": {"SPEC": [1]}}) == [1]
-    assert wire.find_spec(AFTER) is None
-    assert wire.find_spec([INIT]) is None
+    assert find_spec(INIT) == INIT["spec"]
+    assert find_spec({"data": {"SPEC": [1]}}) == [1]
+    assert find_spec(AFTER) is None
+    assert find_spec([INIT]) is None
 
 
 # Reading
@@ -659,7 +664,7 @@ def test_a_field_that_went_missing_differs(name: str) -> None:
 
 def test_of_two_fields_of_one_name_the_shallow_one_has_it() -> None:
     state = {"garland": [-2, -1, 3], "score": 0}
-    layout = wire.discover({"token": "x", "a": {"b": state}, "z": state}, WireSettings())
+    layout = discover({"token": "x", "a": {"b": state}, "z": state}, WireSettings())
     wrong = {"garland": [1, 2, 3], "score": 7}
     answer = {"token": "y", "a": {"b": wrong}, "z": wrong}
     assert list(layout.read(answer, PREDICTED).differences) == ["score", "a.b.score"]
@@ -668,7 +673,7 @@ def test_of_two_fields_of_one_name_the_shallow_one_has_it() -> None:
 def test_a_copy_that_stays_behind_is_dropped_with_all_that_stands_beside_and_below_it() -> None:
     state = {"garland": [-2, -1, 3], "score": 0}
     copy = {**state, "more": {"turn": 0}}
-    layout = wire.discover({"token": "x", "a": state, "z": {"y": copy}}, WireSettings())
+    layout = discover({"token": "x", "a": state, "z": {"y": copy}}, WireSettings())
     assert [path for _, path in layout.compared] == [
         ("a", "score"),
         ("z", "y", "score"),
@@ -683,7 +688,7 @@ def test_a_copy_that_stays_behind_is_dropped_with_all_that_stands_beside_and_bel
 
 def test_copies_that_change_alike_are_all_kept() -> None:
     state = {"garland": [-2, -1, 3], "score": 0}
-    layout = wire.discover({"token": "x", "a": state, "z": state}, WireSettings())
+    layout = discover({"token": "x", "a": state, "z": state}, WireSettings())
     moved = {"garland": [1, 2, 3], "score": 215}
     reading = layout.read({"token": "y", "a": moved, "z": moved}, PREDICTED)
     assert (reading.differences, reading.layout) == ({}, layout)
@@ -697,7 +702,7 @@ def test_a_field_of_the_state_differs_though_all_above_it_is_right() -> None:
 @pytest.mark.parametrize(("token", "carried"), [("the last", "the last"), ("", None), (7, None)])
 def test_the_last_answer_needs_no_token(token: object, carried: str | None) -> None:
     banked = rules.apply(PREDICTED, rules.BANK)
-    last = {"state": wire.public_fields(banked), "legalActions": [], "gameOver": True}
+    last = {"state": public_fields(banked), "legalActions": [], "gameOver": True}
     reading = LAYOUT.read({**AFTER, **last, "stateToken": token}, banked)
     assert (reading.token, reading.differences) == (carried, {})
 
@@ -714,13 +719,13 @@ def test_an_answer_that_lost_its_token_is_broken() -> None:
 
 def test_the_legal_actions_are_those_of_the_page() -> None:
     flips = [{"type": "flip", "count": count} for count in (1, 2, 3)]
-    assert wire.legal_actions(rules.fresh()) == [*flips, {"type": "restart"}, {"type": "bank"}]
-    assert wire.legal_actions(PREDICTED) == [{"type": "next"}, {"type": "bank"}]
+    assert legal_actions(rules.fresh()) == [*flips, {"type": "restart"}, {"type": "bank"}]
+    assert legal_actions(PREDICTED) == [{"type": "next"}, {"type": "bank"}]
 
 
 def test_where_no_copy_of_the_garland_is_right_each_differs() -> None:
     state = {"garland": [-2, -1, 3]}
-    layout = wire.discover({"token": "x", "a": state, "z": state}, WireSettings())
+    layout = discover({"token": "x", "a": state, "z": state}, WireSettings())
     wrong = {"garland": [3, 2, 1]}
     reading = layout.read({"token": "y", "a": wrong, "z": wrong}, PREDICTED)
     assert reading.differences == {"garland": {"predicted": [1, 2, 3], "observed": [3, 2, 1]}}
@@ -788,7 +793,7 @@ def test_a_claim_that_the_rules_do_not_have_cannot_be_followed(name: str, claim:
 
 
 def test_what_the_service_does_not_say_is_as_predicted() -> None:
-    layout = wire.discover({"token": "x", "garland": [-2, -1, 3], "score": 0}, WireSettings())
+    layout = discover({"token": "x", "garland": [-2, -1, 3], "score": 0}, WireSettings())
     answer = {"token": "y", "garland": [1, 2, 3], "score": 100}
     assert layout.observed(answer, PREDICTED) == replace(PREDICTED, score=100)
 
@@ -813,9 +818,9 @@ def test_a_game_that_is_over_has_a_reason(
 # Answers of any shape
 
 
-def discover(answer: object, settings: WireSettings) -> Layout | None:
+def discover_if_any(answer: object, settings: WireSettings) -> Layout | None:
     try:
-        return wire.discover(answer, settings)
+        return discover(answer, settings)
     except (BrokenAnswer, Contradiction):
         return None
 
@@ -825,11 +830,11 @@ def discover(answer: object, settings: WireSettings) -> Layout | None:
 def test_a_first_answer_of_any_shape_is_understood_broken_or_contradicts(
     answer: object, path: str
 ) -> None:
-    discover(answer, WireSettings({"garland": ("state", path)}))
-    discover(answer, WireSettings({path: (path,)} if path in wire.LOCATABLE else {}))
-    layout = discover(answer, WireSettings(ignore=frozenset({path})))
+    discover_if_any(answer, WireSettings({"garland": ("state", path)}))
+    discover_if_any(answer, WireSettings({path: (path,)} if path in LOCATABLE else {}))
+    layout = discover_if_any(answer, WireSettings(ignore=frozenset({path})))
     if layout is not None:
-        assert wire.layout_from_json(layout.to_json()).to_json() == layout.to_json()
+        assert layout_from_json(layout.to_json()).to_json() == layout.to_json()
         assert layout.ignoring(WireSettings(ignore=frozenset({path}))) == layout
         assert layout.differences(answer, rules.fresh()) == {}
 
@@ -837,7 +842,7 @@ def test_a_first_answer_of_any_shape_is_understood_broken_or_contradicts(
 @BIG
 @given(answer=JSON | mutants(AFTER), shape=mutants(INIT))
 def test_a_later_answer_of_any_shape_is_read_or_broken(answer: object, shape: object) -> None:
-    for layout in (LAYOUT, discover(shape, WireSettings()) or LAYOUT):
+    for layout in (LAYOUT, discover_if_any(shape, WireSettings()) or LAYOUT):
         try:
             reading = layout.read(answer, PREDICTED)
         except BrokenAnswer:
@@ -863,14 +868,14 @@ def test_an_answer_differs_where_its_values_do(answer: object) -> None:
         return
     assert isinstance(answer, dict)
     for name in ("score", "gameOver"):
-        is_right = wire.is_same(answer.get(name, wire.MISSING), AFTER[name])
+        is_right = is_same(answer.get(name, MISSING), AFTER[name])
         assert is_right or name in differences
-    if all(wire.is_same(answer.get(name), AFTER[name]) for name in ("state", "legalActions")):
+    if all(is_same(answer.get(name), AFTER[name]) for name in ("state", "legalActions")):
         assert differences.keys() <= {"score", "gameOver"}
 
 
 @given(JSON)
 def test_a_refusal_of_any_shape_has_a_reason(value: object) -> None:
-    refusal = wire.refusal({"ok": False, "reason": value})
-    assert refusal is not None
-    assert isinstance(refusal.reason, str)
+    refused = refusal({"ok": False, "reason": value})
+    assert refused is not None
+    assert isinstance(refused.reason, str)

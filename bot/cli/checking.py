@@ -23,7 +23,7 @@ from bot.journal.folder import last_start
 from bot.journal.ledger import spec_digest
 from bot.journal.writer import finite
 from bot.rules import Action
-from bot.wire import format_path
+from bot.wire.paths import format_path
 
 SHOWN: Final = 4000
 """Characters that are shown of an answer that nothing was found in."""

@@ -13,12 +13,14 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from bot import strategy, wire
+from bot import strategy
 from bot.cli.options import PREFIX, SETTINGS
 from bot.client.limits import POLITE_RPS, Limits
 from bot.errors import ConfigError, UsageError
 from bot.strategy import Goal
-from bot.wire import WireSettings
+from bot.wire.fields import LOCATABLE
+from bot.wire.layout import WireSettings
+from bot.wire.paths import parse_path
 
 CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
 DEFAULT_CONFIG: Final = Path("configs", "default.toml")
@@ -156,13 +158,13 @@ def _read_wire(table: object, label: str) -> WireSettings:
     for key, value in table.items():
         if key == "ignore":
             ignore = value
-        elif key in wire.LOCATABLE:
+        elif key in LOCATABLE:
             try:
-                paths[key] = wire.parse_path(value)
+                paths[key] = parse_path(value)
             except ValueError as exc:
                 raise ConfigError(f"{label}: wire.{key}: {exc}") from exc
         else:
-            raise ConfigError(f"{label}: wire: {_unknown(key, [*wire.LOCATABLE, 'ignore'])}")
+            raise ConfigError(f"{label}: wire: {_unknown(key, [*LOCATABLE, 'ignore'])}")
     if not isinstance(ignore, list) or not all(isinstance(name, str) for name in ignore):
         raise ConfigError(f"{label}: wire.ignore: expected a list of names, got {ignore!r}")
     return WireSettings(paths, frozenset(ignore))

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import requests
 
-from bot import wire
 from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind, from_status
 from bot.client.limits import INIT_GIVE_UP_S, LEAST_TIMEOUT_S, Limits
@@ -25,7 +24,10 @@ from bot.errors import (
     TryLater,
 )
 from bot.rules import Action, State
-from bot.wire import Differences, Layout, WireSettings
+from bot.wire.discovery import discover, find_spec
+from bot.wire.layout import Differences, Layout, WireSettings, layout_from_json
+from bot.wire.refusals import refusal
+from bot.wire.values import parse_json
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
@@ -113,16 +115,16 @@ class Client:
 
         def attempt() -> Beginning:
             answer = self._ask(self._init)
-            if (refused := wire.refusal(answer)) is not None:
+            if (refused := refusal(answer)) is not None:
                 raise Failure(Kind.TRANSIENT, f"the service refused init: {refused.reason}")
             try:
-                layout = wire.discover(answer, self._wire_settings)
+                layout = discover(answer, self._wire_settings)
             except BrokenAnswer as exc:
                 raise _broken(exc, answer) from exc
             except Contradiction as exc:
                 raise Failure(Kind.DIFFERS, str(exc), status=200) from exc
             self.layout = layout
-            return Beginning(layout.token_in(answer), layout, wire.find_spec(answer))
+            return Beginning(layout.token_in(answer), layout, find_spec(answer))
 
         give_up_s = min(self._limits.give_up_after_s, INIT_GIVE_UP_S)
         try:
@@ -137,7 +139,7 @@ class Client:
         Raises:
             ValueError: they are not what `Layout.to_json` writes.
         """
-        self.layout = wire.layout_from_json(places).ignoring(self._wire_settings)
+        self.layout = layout_from_json(places).ignoring(self._wire_settings)
 
     def act(self, token: str, action: Action, predicted: State) -> Step:
         """Send `action` from the state of `token`, until an answer is accepted.
@@ -174,7 +176,7 @@ class Client:
         """
         if self.layout is None:
             raise TypeError("init or resume gives the layout before any action")
-        if (refused := wire.refusal(answer)) is not None:
+        if (refused := refusal(answer)) is not None:
             kind = Kind.TOKEN if refused.is_about_token else Kind.REFUSED
             raise Failure(kind, refused.reason, status=200)
         try:
@@ -250,7 +252,7 @@ class Client:
         self._elapsed_ms = round((self._clock.monotonic() - sent_at) * 1000, 2)
         if response.status_code == 200:
             try:
-                return wire.parse_json(body)
+                return parse_json(body)
             except BrokenAnswer as exc:
                 content = response.headers.get("Content-Type")
                 raise _broken(exc, body.decode("utf-8", "replace"), content) from exc

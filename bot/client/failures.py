@@ -21,7 +21,9 @@ from bot.errors import (
     ServiceUnavailable,
     TokenRefused,
 )
-from bot.wire import Reading, is_about_trouble, parse_json
+from bot.wire.layout import Reading
+from bot.wire.refusals import is_about_trouble
+from bot.wire.values import parse_json
 
 EXCERPT: Final = 200
 """Characters of an answer that are kept to tell what it was."""

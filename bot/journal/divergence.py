@@ -10,12 +10,13 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from bot import wire
 from bot.errors import Contradiction
 from bot.journal.events import FieldsDiverged
 from bot.journal.reader import LineError
 from bot.rules import State
-from bot.wire import Layout, Path
+from bot.wire.fields import GARLAND, expectation
+from bot.wire.layout import Layout
+from bot.wire.paths import Path, format_path
 
 MISSING: Final = "(missing)"
 """What a `diverged` line has where the service did not send a field."""
@@ -23,7 +24,7 @@ MISSING: Final = "(missing)"
 
 def check(event: FieldsDiverged, layout: Layout, predicted: State) -> Iterator[LineError]:
     """Yield in what a line is wrong whose answer should have led to the state `predicted`."""
-    expected = wire.expectation(predicted)
+    expected = expectation(predicted)
     if not event.fields:
         yield LineError("fields", event.fields, "at least one field")
     for label, pair in event.fields.items():
@@ -53,9 +54,9 @@ def followed(event: FieldsDiverged, layout: Layout | None, predicted: State) -> 
     if layout is None:
         yield predicted
         return
-    expected = wire.expectation(predicted)
+    expected = expectation(predicted)
     first_places = dict(reversed(layout.compared))
-    first_places[wire.GARLAND] = layout.garlands[0]
+    first_places[GARLAND] = layout.garlands[0]
     observed = {
         name: pair["observed"]
         for label, pair in reversed(event.fields.items())
@@ -85,10 +86,8 @@ def is_equal(logged: object, right: object) -> bool:
 
 def _name_of(label: str, layout: Layout) -> str | None:
     """Return the page's name of a field that a `diverged` line names as the service does."""
-    places = (*((wire.GARLAND, path) for path in layout.garlands), *layout.compared)
-    return next(
-        (name for name, path in places if label in (path[-1], wire.format_path(path))), None
-    )
+    places = (*((GARLAND, path) for path in layout.garlands), *layout.compared)
+    return next((name for name, path in places if label in (path[-1], format_path(path))), None)
 
 
 def _put(answer: dict[str, object], path: Path, value: object) -> None:

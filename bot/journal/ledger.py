@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from bot import rules, strategy, wire
+from bot import rules, strategy
 from bot.errors import ActionError, Contradiction, GarlandError
 from bot.garland import parse_garland
 from bot.journal import divergence, events
@@ -37,6 +37,8 @@ from bot.journal.reader import Entry, LineError, RawLine, parse_line, parse_time
 from bot.journal.shortcut import Walk
 from bot.rules import Action, State
 from bot.strategy import Goal
+from bot.wire.fields import public_fields
+from bot.wire.layout import Layout, layout_from_json
 
 HTTP_STATUSES: Final = range(100, 1000)
 
@@ -317,10 +319,10 @@ class Ledger:
         is_odd = state.move_budget != rules.template(state.template_index).budget
         return is_odd or strategy.decide(state, self.goal) == rules.BANK
 
-    def _layout(self) -> wire.Layout | None:
+    def _layout(self) -> Layout | None:
         """Return where the service puts each field; None where the first line is wrong in it."""
         try:
-            return wire.layout_from_json(self.started.wire) if self.started else None
+            return layout_from_json(self.started.wire) if self.started else None
         except ValueError:
             return None
 
@@ -399,7 +401,7 @@ def spec_digest(spec: object) -> str | None:
 
 
 def _check_start(event: RunStarted) -> Iterator[LineError]:
-    fresh = wire.public_fields(rules.fresh())
+    fresh = public_fields(rules.fresh())
     for name, right in fresh.items():
         logged = event.state.get(name, "missing")
         if not is_equal(logged, right):
@@ -407,7 +409,7 @@ def _check_start(event: RunStarted) -> Iterator[LineError]:
     for name in event.state.keys() - fresh.keys():
         yield LineError(f"state.{name}", event.state[name], "no such field")
     try:
-        places = wire.layout_from_json(event.wire).to_json()
+        places = layout_from_json(event.wire).to_json()
     except ValueError as exc:
         yield LineError("wire", event.wire, str(exc))
     else:

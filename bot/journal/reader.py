@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bot.errors import NotAJournal
 from bot.journal.events import FORMAT, Event, Kind
-from bot.wire import brief, refuse_constant
+from bot.wire.values import brief, refuse_constant
 
 if TYPE_CHECKING:
     from gzip import GzipFile

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bot import wire
 from bot.client.client import Client
 from bot.errors import Contradiction, TokenRefused
 from bot.replay.verify import MAX_PROBLEMS, Problem, Verification, action_in
 from bot.rules import Action, State
+from bot.wire.layout import Differences
 
 MAX_REFUSALS: Final = 3
 """Tokens refused in a row after which no other is tried: they are too old."""
@@ -150,7 +150,7 @@ def _add(findings: Findings, move: Move, text: str) -> None:
     findings.problems.append(Problem(move.line, move.seq, f"{move.action}: {text}"))
 
 
-def _describe(differences: wire.Differences) -> str:
+def _describe(differences: Differences) -> str:
     return "; ".join(
         f"the service says {name} is {pair['observed']!r:.80}, expected {pair['predicted']!r:.80}"
         for name, pair in differences.items()

@@ -18,7 +18,7 @@ from bot.cli.settings import ConfigFile, resolve
 from bot.client.redirects import ACTION_PATH, INIT_PATH
 from bot.service import Service
 from bot.strategy import Goal
-from bot.wire import WireSettings
+from bot.wire.layout import WireSettings
 
 FAR_AWAY = Goal(10**9)
 

@@ -17,7 +17,7 @@ from bot.errors import (
     TokenRefused,
     TryLater,
 )
-from bot.wire import Layout, Reading
+from bot.wire.layout import Layout, Reading
 
 NOW: Final = datetime(2026, 11, 30, 2, 41, 7, tzinfo=UTC)
 

@@ -1,0 +1,92 @@
+"""JSON values of answers: reading them, telling whether two are the same, showing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+from bot.errors import BrokenAnswer
+from bot.garland import as_integer
+
+MAX_DEPTH: Final = 100
+"""Levels of lists and objects in an answer; it is to be shown and written down, too."""
+
+
+def parse_json(body: bytes) -> object:
+    """Parse an answer's body as JSON in UTF-8, with or without a byte order mark.
+
+    Raises:
+        BrokenAnswer: the body is no JSON, or is nested more than `MAX_DEPTH` deep.
+    """
+    try:
+        value = _DECODER.decode(body.decode().removeprefix("\ufeff"))
+    except RecursionError:
+        raise BrokenAnswer(_TOO_DEEP) from None
+    except ValueError as exc:
+        raise BrokenAnswer(f"the answer is no JSON ({exc})") from exc
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_deep(value):
+        raise BrokenAnswer(_TOO_DEEP)
+    return value
+
+
+_TOO_DEEP: Final = "the answer is JSON nested too deeply to read"
+
+
+def _is_deep(value: object) -> bool:
+    """Tell whether lists and objects are nested more than `MAX_DEPTH` deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return any(isinstance(inner, dict | list) for inner in level)
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse `NaN` and the infinities, which Python reads and JSON does not have."""
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=refuse_constant)
+
+
+def kind_of(value: object) -> str:
+    """Name the kind of a JSON value, as far as comparing goes."""
+    if as_integer(value) is not None:
+        return "an integer"
+    if isinstance(value, list):
+        whole = all(as_integer(item) is not None for item in value)
+        return "a list of integers" if value and whole else "a list"
+    kinds = {bool: "a boolean", str: "a text", dict: "an object", float: "a fraction"}
+    return kinds.get(type(value), "null")
+
+
+def is_same(observed: object, expected: object) -> bool:
+    """Tell whether a JSON value is the expected one, in value and type; `1.0` is the integer 1."""
+    if isinstance(expected, list | dict):
+        return _is_same_structure(observed, expected)
+    if type(observed) is float and observed.is_integer():
+        observed = int(observed)
+    return type(observed) is type(expected) and observed == expected
+
+
+def _is_same_structure(observed: object, expected: object) -> bool:
+    """Tell whether a list or an object is the expected one, all the way down."""
+    if isinstance(expected, list) and isinstance(observed, list):
+        return len(observed) == len(expected) and all(map(is_same, observed, expected))
+    if isinstance(expected, dict) and isinstance(observed, dict):
+        return observed.keys() == expected.keys() and all(
+            is_same(observed[key], value) for key, value in expected.items()
+        )
+    return False
+
+
+def brief(value: object) -> str:
+    """Show a value of any size in at most 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
