@@ -33,9 +33,10 @@ from harness import (
 )
 from standins import Call, StandIn, in_order, play, reply
 
-from bot import console
 from bot.client.limits import Limits
-from bot.console import Display, Figures, Lines, Live, Several, choose_display, printable
+from bot.console import displays, streams
+from bot.console.displays import Display, Lines, Live, Several, choose_display
+from bot.console.figures import Figures
 from bot.errors import OutputError
 from bot.journal.ledger import Ledger
 from bot.journal.recover import recover
@@ -63,12 +64,12 @@ EVIL_503: Final = reply(401, {"reason": EVIL})
     ],
 )
 def test_what_could_move_a_terminal_is_escaped(text: str, expected: str) -> None:
-    assert printable(text) == expected
+    assert streams.printable(text) == expected
 
 
 def test_a_text_of_others_is_one_line() -> None:
-    assert console.one_line(EVIL) == HARMLESS
-    assert console.printable("one\ntwo") == "one\ntwo"
+    assert streams.one_line(EVIL) == HARMLESS
+    assert streams.printable("one\ntwo") == "one\ntwo"
 
 
 @pytest.mark.parametrize(
@@ -93,8 +94,8 @@ def test_a_stream_that_takes_nothing_is_passed_over(error: Exception) -> None:
         def write(self, _: str) -> int:
             raise error
 
-    console.write(Broken(), "hello")
-    console.write(None, "hello")
+    streams.write(Broken(), "hello")
+    streams.write(None, "hello")
 
 
 # Lines
@@ -174,7 +175,7 @@ def test_a_log_says_from_time_to_time_how_far_it_is(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(console, "LINE_EVERY_S", 0)
+    monkeypatch.setattr(displays, "LINE_EVERY_S", 0)
     run(Lines(as_json=True), bank_at=430)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     progress = [line for line in lines if line["event"] == "progress"]
@@ -457,7 +458,7 @@ def test_the_bar_is_shown_on_any_stream_and_put_away(
 ) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(console, "REFRESH_EVERY_S", 0)
+    monkeypatch.setattr(displays, "REFRESH_EVERY_S", 0)
     display = Live()
     display.notice("before the bar")
     run(display, service=Mortal({3: instead(503, b"")}))
@@ -495,7 +496,7 @@ def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyP
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         with pytest.raises(OutputError, match="No space left on device"):
-            console.answer("verified")
+            streams.answer("verified")
         monkeypatch.undo()
         with contextlib.suppress(OSError):
             full.close()
@@ -503,4 +504,4 @@ def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyP
 
 def test_a_result_that_nobody_waits_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
-    console.answer("verified")
+    streams.answer("verified")

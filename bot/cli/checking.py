@@ -9,7 +9,6 @@ from typing import Final
 
 import requests
 
-from bot import console
 from bot.cli.monitoring import masked
 from bot.cli.playing import new_client, open_transport
 from bot.cli.settings import Settings, check_goal
@@ -17,6 +16,7 @@ from bot.client.client import Beginning
 from bot.client.clock import Clock, StopRequest
 from bot.client.failures import Failure, Kind
 from bot.client.transport import Transport
+from bot.console import streams
 from bot.errors import BotError
 from bot.journal.events import RunStarted
 from bot.journal.folder import last_start
@@ -57,12 +57,12 @@ class _Once:
         """End at the first failure."""
         if failure.kind is not Kind.MOVED:
             raise failure.verdict("init", attempt)
-        console.answer(f"  {failure.cause}")
+        streams.answer(f"  {failure.cause}")
 
 
 def check(settings: Settings) -> int:
     """Show the settings, ask for `init` once, and show what was found; play nothing."""
-    console.answer("Settings")
+    streams.answer("Settings")
     for name, value in settings.values.items():
         shown = masked(settings.notify_url) if name == "notify_url" else value
         _row(name, _show(shown), settings.sources[name])
@@ -72,7 +72,7 @@ def check(settings: Settings) -> int:
         _row("wire.ignore", ", ".join(sorted(settings.wire.ignore)), "configuration file")
     check_goal(settings.goal)
     stop = StopRequest()
-    console.answer(f"\nAnswer of {settings.base_url} to init")
+    streams.answer(f"\nAnswer of {settings.base_url} to init")
     witness = _Witness(open_transport(settings, stop))
     client = new_client(settings, witness, Clock(stop), _Once())
     try:
@@ -86,7 +86,7 @@ def check(settings: Settings) -> int:
 
 
 def _row(name: str, value: str, note: str) -> None:
-    console.answer(console.one_line(f"  {name:27} {value:31} {note}"))
+    streams.answer(streams.one_line(f"  {name:27} {value:31} {note}"))
 
 
 def _show(value: object) -> str:
@@ -103,7 +103,7 @@ def _show_answer(body: bytes) -> None:
     with suppress(ValueError, RecursionError):
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     if text:
-        console.answer(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+        streams.answer(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
 def _show_layout(beginning: Beginning) -> None:
@@ -121,13 +121,13 @@ def _show_drift(settings: Settings, beginning: Beginning) -> None:
     spec = finite(beginning.spec)
     last = last_start(settings.runs_dir, settings.base_url)
     if last is None:
-        console.answer("\nNo run on this service yet to compare its description of the game with.")
+        streams.answer("\nNo run on this service yet to compare its description of the game with.")
     elif last.spec_sha256 == spec_digest(spec):
-        console.answer(f"\nThe game is described as in the run {last.run_id}.")
+        streams.answer(f"\nThe game is described as in the run {last.run_id}.")
     else:
-        console.answer(f"\nThe game is not described as in the run {last.run_id}:")
+        streams.answer(f"\nThe game is not described as in the run {last.run_id}:")
         for line in _difference(last, spec):
-            console.answer(line)
+            streams.answer(line)
 
 
 def _difference(last: RunStarted, spec: object) -> list[str]:

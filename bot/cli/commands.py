@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from bot import __version__, console
+from bot import __version__
 from bot.cli.options import SETTINGS, BaseUrl, Folder
 from bot.cli.settings import (
     CONFIG_VARIABLE,
@@ -20,6 +20,7 @@ from bot.cli.settings import (
     refuse_misspelt_variables,
     resolve,
 )
+from bot.console import streams
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 CONFIG_KEY: Final = "sunpleat.config"
@@ -306,11 +307,11 @@ def solve(pennants: tuple[str, ...], *, as_json: bool) -> int:
     garland = parse_garland(numbers)
     flips = solver.solve(garland)
     if as_json:
-        console.answer(json.dumps({"flips": flips, "par": len(flips)}))
+        streams.answer(json.dumps({"flips": flips, "par": len(flips)}))
         return 0
-    console.answer(f"        {format_garland(garland)}")
+    streams.answer(f"        {format_garland(garland)}")
     for count in flips:
         garland = flip(garland, count)
-        console.answer(f"flip {count}  {format_garland(garland)}")
-    console.answer(f"par {len(flips)}")
+        streams.answer(f"flip {count}  {format_garland(garland)}")
+    streams.answer(f"par {len(flips)}")
     return 0

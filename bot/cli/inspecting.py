@@ -13,10 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from bot import console
 from bot.cli.settings import LOCAL, Settings, is_file
 from bot.cli.signals import handling, heed_signals
 from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS
+from bot.console import streams
 from bot.errors import BANKED, ENDED_OTHERWISE, BotError, Stopped, TokenRefused, UsageError
 from bot.replay.verify import MAX_PROBLEMS, Verification
 from bot.report.text import duration
@@ -108,7 +108,7 @@ def watch(path: Path) -> int:
         from bot.replay.drawing import describe_move  # noqa: PLC0415
 
         for number, move in enumerate(moves, 1):
-            console.answer(describe_move(number, move))
+            streams.answer(describe_move(number, move))
     if verification.is_verified:
         return BANKED
     _tell(verification, None, as_json=False)
@@ -125,7 +125,7 @@ def status(path: Path, *, as_json: bool) -> int:
 
     run = summarise(path)
     if as_json:
-        console.answer(json.dumps(run.to_json()))
+        streams.answer(json.dumps(run.to_json()))
         return 0
     to_go = "" if run.eta_s is None else f"; {duration(run.eta_s)} to go"
     rate = "-" if run.rate is None else f"{run.rate:,.0f} points an hour{to_go}"
@@ -141,7 +141,7 @@ def status(path: Path, *, as_json: bool) -> int:
         "journal": str(run.journal),
     }
     for name, value in rows.items():
-        console.answer(console.one_line(f"{name:12} {value}"))
+        streams.answer(streams.one_line(f"{name:12} {value}"))
     return 0
 
 
@@ -155,7 +155,7 @@ def runs(runs_dir: Path, *, as_json: bool) -> int:
 
     summaries = summarise_all(runs_dir)
     if as_json:
-        console.answer(json.dumps([run.to_json() for run in summaries]))
+        streams.answer(json.dumps([run.to_json() for run in summaries]))
         return 0
     head = ("run", "state", "score", "of", "boards", "requests", "retries", "service")
     rows = [head, *map(_row, summaries)]
@@ -165,9 +165,9 @@ def runs(runs_dir: Path, *, as_json: bool) -> int:
             cell.ljust(width) if column in (0, 1, 7) else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        console.answer("  ".join(cells).rstrip())
+        streams.answer("  ".join(cells).rstrip())
     if not summaries:
-        console.say(f"there is no run in {runs_dir}")
+        streams.say(f"there is no run in {runs_dir}")
     return 0
 
 
@@ -183,9 +183,9 @@ def prune(
 
     chores = plan(runs_dir, keep, is_compressing=is_compressing)
     what = "compress" if is_compressing else "remove"
-    tell = console.say if as_json else console.answer
+    tell = streams.say if as_json else streams.answer
     for chore in chores:
-        tell(console.one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
+        tell(streams.one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
     if not chores:
         tell(f"nothing to {what}: no more than {keep} finished runs are as they were")
     is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
@@ -193,7 +193,7 @@ def prune(
         carry_out(chore)
     if as_json:
         result = [{"journal": str(c.path), "bytes": c.size, "action": what} for c in chores]
-        console.answer(json.dumps({"done": is_agreed, "journals": result}))
+        streams.answer(json.dumps({"done": is_agreed, "journals": result}))
     return 0
 
 
@@ -202,14 +202,14 @@ def _is_confirmed(what: str, count: int) -> bool:
     import click  # noqa: PLC0415
 
     if sys.stdin is None or not sys.stdin.isatty():
-        console.say(f"nothing was done; --yes does it: {what} {count}")
+        streams.say(f"nothing was done; --yes does it: {what} {count}")
         return False
     return click.confirm(f"{what} {count}?", err=True)
 
 
 def _row(run: Summary) -> tuple[str, ...]:
     return tuple(
-        console.one_line(cell)
+        streams.one_line(cell)
         for cell in (
             run.run_id,
             run.state,
@@ -243,13 +243,13 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
             "problems": [problem._asdict() for problem in problems],
         }
         audited = {} if findings is None else {"audit": findings.to_json()}
-        console.answer(json.dumps({**result, **audited}))
-    tell = console.say if as_json else console.answer
+        streams.answer(json.dumps({**result, **audited}))
+    tell = streams.say if as_json else streams.answer
     if not as_json:
         for problem in problems:
-            tell(console.one_line(str(problem)))
+            tell(streams.one_line(str(problem)))
     if not as_json or not ledger.is_over:
-        tell(console.one_line(_verdict(verification)))
+        tell(streams.one_line(_verdict(verification)))
     if verification.torn_bytes:
         tell(f"passed over: a last line that was cut off after {verification.torn_bytes} bytes")
     if findings is not None and not as_json:
@@ -316,7 +316,7 @@ class _Teller:
     def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
         """Say what went wrong, and when it is tried again."""
         again = f"again in {duration(wait_s)}" if wait_s else f"attempt {attempt}"
-        console.say(console.one_line(f"{action}: {failure.cause}; {again}"))
+        streams.say(streams.one_line(f"{action}: {failure.cause}; {again}"))
 
 
 @contextmanager
@@ -347,7 +347,7 @@ def _show(reel: Film, verification: Verification) -> None:
     from bot.replay.keyboard import Keyboard  # noqa: PLC0415
     from bot.replay.projector import Projector  # noqa: PLC0415
 
-    run_id = console.one_line(verification.run_id or "")
+    run_id = streams.one_line(verification.run_id or "")
     projector = Projector(reel, run_id, verification.ledger.goal.bank_at)
     with (
         handling(_end, signal.SIGTERM, signal.SIGHUP),

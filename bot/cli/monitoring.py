@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 import requests
 
-from bot import console
 from bot.client.environment import settle
 from bot.client.transport import USER_AGENT, describe_error
+from bot.console import streams
+from bot.console.displays import Display
 from bot.errors import ConfigError, TryLater
 from bot.journal.reader import parse_time
 
@@ -74,7 +75,7 @@ class Notifier:
         thread.start()
         thread.join(seconds)
         for problem in problems:
-            console.say(f"could not notify {masked(self._url)}: {problem}")
+            streams.say(f"could not notify {masked(self._url)}: {problem}")
 
 
 def masked(url: str) -> str:
@@ -99,7 +100,7 @@ def _get(url: str, seconds: float) -> list[str]:
     return []
 
 
-class Metrics(console.Display):
+class Metrics(Display):
     """Writes the figures of a run for the textfile collector of node_exporter."""
 
     def __init__(self, path: Path, base_url: str, seed: int) -> None:
@@ -165,5 +166,5 @@ class Metrics(console.Display):
             write_to_textfile(str(self._path), self._registry)
         except OSError as exc:
             if not self._has_failed:
-                console.say(f"could not write the metrics file {self._path}: {exc.strerror}")
+                streams.say(f"could not write the metrics file {self._path}: {exc.strerror}")
             self._has_failed = True

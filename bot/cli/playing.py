@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from bot import console, player
+from bot import player
 from bot.cli.monitoring import Metrics, Notifier
 from bot.cli.settings import Settings, check_goal
 from bot.cli.signals import STOPS, handling, heed_signals, leave_at_signals
@@ -17,6 +17,8 @@ from bot.client.client import Client, Listener
 from bot.client.clock import Clock, StopRequest
 from bot.client.environment import Surroundings, settle, without_password
 from bot.client.transport import Deadline, Transport, new_session, new_transport
+from bot.console import streams
+from bot.console.displays import Display, Several, choose_display
 from bot.errors import BotError, OutputError
 from bot.player import Order, Outcome
 from bot.service import LOCAL_URL, LocalAdapter, Service, load_key
@@ -30,10 +32,10 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
         ConfigError: the settings cannot be used.
     """
     check_goal(settings.goal)
-    display = console.choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
+    display = choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
     if settings.metrics_file is not None:
         metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed)
-        display = console.Several(display, metrics)
+        display = Several(display, metrics)
     notifier = Notifier(settings.notify_url)
     stop = StopRequest()
     exit_code = BotError.exit_code
@@ -52,11 +54,11 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
     return exit_code
 
 
-def _tell(outcome: Outcome, display: console.Display, *, as_json: bool) -> None:
+def _tell(outcome: Outcome, display: Display, *, as_json: bool) -> None:
     """Say what came of a sitting; where stdout does not take it, the run is what counts."""
     try:
         if as_json:
-            console.answer(json.dumps(describe(outcome)))
+            streams.answer(json.dumps(describe(outcome)))
     except OutputError as exc:
         display.error(str(exc))
     if outcome.error is not None:
@@ -67,7 +69,7 @@ def _tell(outcome: Outcome, display: console.Display, *, as_json: bool) -> None:
 
 def _play(
     settings: Settings,
-    display: console.Display,
+    display: Display,
     notifier: Notifier,
     stop: StopRequest,
     *,
@@ -129,7 +131,7 @@ def open_transport(settings: Settings, stop: StopRequest) -> Transport:
     )
     if not settings.is_quiet:
         for scheme, proxy in surroundings.proxies.items():
-            console.say(f"using the proxy {without_password(proxy)} for {scheme}")
+            streams.say(f"using the proxy {without_password(proxy)} for {scheme}")
     return new_transport(stop, surroundings)
 
 
@@ -162,6 +164,6 @@ def serve(host: str, port: int, runs_dir: Path | None) -> int:
         raise KeyboardInterrupt  # which ends the server in good order
 
     with suppress(KeyboardInterrupt), handling(end, *STOPS):
-        serve_http(Service(key), host, port, console.answer)
+        serve_http(Service(key), host, port, streams.answer)
     stop.check()
     return 0

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from bot import console
+from bot.console import streams
 from bot.errors import BotError, OutputError, UsageError
 
 NAME = "sunpleat-bot"
@@ -37,20 +37,20 @@ def run(arguments: list[str]) -> int:
         context = getattr(exc, "ctx", None)
         hint = f"; see {context.command_path} --help" if context else ""
         message = exc.format_message().removesuffix(".")
-        console.say(console.one_line(f"{NAME}: {message}{hint}"))
+        streams.say(streams.one_line(f"{NAME}: {message}{hint}"))
         return UsageError.exit_code
     except BotError as exc:
-        console.say(console.one_line(f"{NAME}: {exc}"))
+        streams.say(streams.one_line(f"{NAME}: {exc}"))
         return exc.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
     except Exception as exc:  # noqa: BLE001 - the last resort of the process
         if isinstance(exc, OSError) and exc.errno == errno.ENOSPC:  # click's own, of stdout
-            console.say(f"{NAME}: cannot write the result: {exc.strerror}")
+            streams.say(f"{NAME}: cannot write the result: {exc.strerror}")
             return OutputError.exit_code
         import traceback  # noqa: PLC0415 - nobody should ever need it
 
-        console.say(
+        streams.say(
             f"{NAME}: this is a fault of the bot; please report it\n{traceback.format_exc()}"
         )
         return BotError.exit_code

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bot import console
+from bot.console import streams
 from bot.errors import ConfigError, JournalError, NotAJournal, UsageError
 from bot.journal.catalog import find
 from bot.journal.folder import SUFFIXES, journals, newest
@@ -87,7 +87,7 @@ def write_page(output: Path, page: str) -> None:
     except (OSError, RuntimeError) as exc:  # of links that lead in a circle
         why = getattr(exc, "strerror", None) or exc
         raise UsageError(f"cannot write the report {output}: {why}") from exc
-    console.answer(str(output))
+    streams.answer(str(output))
 
 
 def _write_beside(target: Path, page: str) -> None:

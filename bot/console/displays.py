@@ -1,20 +1,15 @@
-"""What a person sees while it plays: progress, lines, and a summary at the end.
-
-Everything goes to stderr, and nothing that happens to a terminal or a pipe reaches the game:
-what cannot be written is dropped.
-"""
+"""What a person sees while it plays: a bar on a terminal, lines in a log, or nothing."""
 
 from __future__ import annotations
 
-import select
 import sys
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
-from bot.errors import OutputError
+from bot.console.figures import Figures
+from bot.console.streams import one_line, say, takes
 from bot.report.text import duration
 
 if TYPE_CHECKING:
@@ -27,125 +22,6 @@ LINE_EVERY_S: Final = 60.0
 """Seconds between two lines when nothing is wrong and there is no terminal."""
 REFRESH_EVERY_S: Final = 0.2
 """Seconds between two changes of the progress bar."""
-PATIENCE_S: Final = 0.1
-"""Seconds that a stderr which takes nothing is waited for before a line is dropped."""
-
-
-def printable(text: str) -> str:
-    """Return `text` with every character that could move a terminal escaped."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else _escape(character)
-        for character in text
-    )
-
-
-def one_line(text: str) -> str:
-    """Return `text` printable and without line ends: what others wrote cannot forge a line."""
-    return printable(text).replace("\n", "\\n")
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
-
-
-def write(stream: TextIO | None, text: str) -> None:
-    """Write a line to a stream that may be closed, full, or gone."""
-    if stream is None:
-        return
-    try:
-        stream.write(text + "\n")
-        stream.flush()
-    except (OSError, ValueError):
-        return
-
-
-def say(text: str) -> None:
-    """Tell people something, on stderr."""
-    if _takes(sys.stderr, PATIENCE_S):
-        write(sys.stderr, printable(text))
-
-
-def _takes(stream: TextIO | None, patience_s: float = 0.0) -> bool:
-    """Tell whether a stream takes text, or soon: no reader, or Ctrl-S, would keep us waiting."""
-    try:
-        return stream is None or stream in select.select([], [stream], [], patience_s)[1]
-    except (OSError, ValueError):  # no file; whether it takes anything is seen when it is written
-        return True
-
-
-def answer(text: str) -> None:
-    """Give a result, on stdout; one that nobody waits for any more is dropped.
-
-    Raises:
-        OutputError: stdout does not take it.
-    """
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.write(printable(text) + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return
-    except OSError as exc:
-        raise OutputError(f"cannot write the result: {exc.strerror}") from exc
-
-
-class Figures:
-    """What a sitting has taken so far, for the summary."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.began_at = time.monotonic()
-        self.first_score = 0
-        self.causes: Counter[str] = Counter()
-        self.actions = 0
-        """Actions of this sitting."""
-        self._elapsed_ms: Counter[float] = Counter()
-
-    def add(self, elapsed_ms: float) -> None:
-        """Count an answer; three digits of its time are kept, so that memory stays flat."""
-        self.actions += 1
-        self._elapsed_ms[float(f"{elapsed_ms:.3g}")] += 1
-
-    @property
-    def seconds(self) -> float:
-        """Length of this sitting so far."""
-        return time.monotonic() - self.began_at
-
-    def seconds_to_go(self, ledger: Ledger) -> float | None:
-        """Return the time to the threshold at the pace of this sitting, None while unknown."""
-        gained = ledger.state.score - self.first_score
-        if gained <= 0:
-            return None
-        return max(0, ledger.goal.bank_at - ledger.state.score) * self.seconds / gained
-
-    def percentile_ms(self, share: float) -> float:
-        """Return the answer time that this share (0 to 1) of all answers did not exceed."""
-        below = 0
-        for elapsed_ms, answers in sorted(self._elapsed_ms.items()):
-            below += answers
-            if below > share * self.actions:
-                return elapsed_ms
-        return 0.0
-
-    def summary(self, ledger: Ledger, path: Path) -> str:
-        """Return the few lines that end a sitting."""
-        tally = ledger.tally
-        median, slow = self.percentile_ms(0.5), self.percentile_ms(0.99)
-        causes = ", ".join(
-            f"{count} x {one_line(cause)}" for cause, count in self.causes.most_common(5)
-        )
-        return "\n".join(
-            (
-                f"  points   {ledger.state.score:,} of {ledger.goal.bank_at:,}",
-                f"  boards   {tally.boards:,}, {ledger.state.leaves} leaves left",
-                f"  time     {duration(self.seconds)} now, {duration(ledger.seconds)} in all",
-                f"  requests {tally.requests:,}, {tally.retries:,} retries"
-                + (f" ({causes})" if causes else ""),
-                f"  answers  {median:.1f} ms median, {slow:.1f} ms 99th percentile",
-                f"  journal  {path}",
-            )
-        )
 
 
 class Display:
@@ -326,7 +202,7 @@ class _Surviving:
 
     def write(self, text: str) -> None:
         with suppress(OSError, ValueError):
-            if _takes(self._stream):
+            if takes(self._stream):
                 self._stream.write(text)
 
     def flush(self) -> None:

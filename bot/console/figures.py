@@ -1,0 +1,72 @@
+"""What a sitting has taken so far: pace, causes of failures, answer times."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.console.streams import one_line
+from bot.report.text import duration
+
+if TYPE_CHECKING:
+    from bot.journal.ledger import Ledger
+
+
+class Figures:
+    """What a sitting has taken so far, for the summary."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.began_at = time.monotonic()
+        self.first_score = 0
+        self.causes: Counter[str] = Counter()
+        self.actions = 0
+        """Actions of this sitting."""
+        self._elapsed_ms: Counter[float] = Counter()
+
+    def add(self, elapsed_ms: float) -> None:
+        """Count an answer; three digits of its time are kept, so that memory stays flat."""
+        self.actions += 1
+        self._elapsed_ms[float(f"{elapsed_ms:.3g}")] += 1
+
+    @property
+    def seconds(self) -> float:
+        """Length of this sitting so far."""
+        return time.monotonic() - self.began_at
+
+    def seconds_to_go(self, ledger: Ledger) -> float | None:
+        """Return the time to the threshold at the pace of this sitting, None while unknown."""
+        gained = ledger.state.score - self.first_score
+        if gained <= 0:
+            return None
+        return max(0, ledger.goal.bank_at - ledger.state.score) * self.seconds / gained
+
+    def percentile_ms(self, share: float) -> float:
+        """Return the answer time that this share (0 to 1) of all answers did not exceed."""
+        below = 0
+        for elapsed_ms, answers in sorted(self._elapsed_ms.items()):
+            below += answers
+            if below > share * self.actions:
+                return elapsed_ms
+        return 0.0
+
+    def summary(self, ledger: Ledger, path: Path) -> str:
+        """Return the few lines that end a sitting."""
+        tally = ledger.tally
+        median, slow = self.percentile_ms(0.5), self.percentile_ms(0.99)
+        causes = ", ".join(
+            f"{count} x {one_line(cause)}" for cause, count in self.causes.most_common(5)
+        )
+        return "\n".join(
+            (
+                f"  points   {ledger.state.score:,} of {ledger.goal.bank_at:,}",
+                f"  boards   {tally.boards:,}, {ledger.state.leaves} leaves left",
+                f"  time     {duration(self.seconds)} now, {duration(ledger.seconds)} in all",
+                f"  requests {tally.requests:,}, {tally.retries:,} retries"
+                + (f" ({causes})" if causes else ""),
+                f"  answers  {median:.1f} ms median, {slow:.1f} ms 99th percentile",
+                f"  journal  {path}",
+            )
+        )
