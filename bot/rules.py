@@ -292,8 +292,8 @@ def _retry(state: State) -> State:
 
 
 def _restart(state: State) -> State:
-    spent = _spend_leaf(replace(state, turn=state.turn + 1))
-    return _retry(replace(state, leaves=spent.leaves)) if spent.phase == PLAYING else spent
+    spent = _spend_leaf(state)
+    return _retry(spent) if spent.phase == PLAYING else replace(spent, turn=state.turn + 1)
 
 
 def _bank(state: State) -> State:

@@ -525,6 +525,15 @@ def test_a_board_beyond_clearing_is_restarted_or_banked_on_the_last_leaf(
     assert decide(beyond_clearing(leaves), goal) == expected
 
 
+@pytest.mark.parametrize("rule", BANK_RULES)
+@pytest.mark.parametrize(("leaves", "expected"), [(3, RESTART), (1, BANK)], ids=str)
+def test_a_restored_garland_that_a_followed_service_calls_in_play_is_no_way_on(
+    rule: str, leaves: int, expected: Action
+) -> None:
+    state = replace(rules.fresh(), garland=(1, 2, 3), leaves=leaves)
+    assert decide(state, Goal(1_970, rule)) == expected
+
+
 @pytest.mark.parametrize(
     ("goal", "expected"),
     [

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from bot import rules
 from bot.errors import BrokenAnswer, Contradiction
+from bot.journal import divergence
+from bot.journal.events import FieldsDiverged
 from bot.service import Service
 from bot.wire.discovery import discover, find_spec
 from bot.wire.fields import LOCATABLE, SPELLINGS, legal_actions, public_fields
@@ -561,6 +563,14 @@ def test_a_setting_may_point_to_what_cannot_be_compared() -> None:
     assert layout.passed_over == {"state.hearts": "an object where an integer was expected"}
 
 
+def test_a_setting_that_points_to_no_token_is_told_with_its_place() -> None:
+    with pytest.raises(BrokenAnswer) as caught:
+        discover(INIT, WireSettings({"token": ("state", "token")}))
+    assert str(caught.value) == (
+        "the answer has no token at state.token, where the setting wire.token points"
+    )
+
+
 def test_a_setting_that_points_to_nothing_is_told_with_its_place() -> None:
     with pytest.raises(Contradiction) as caught:
         discover(INIT, WireSettings({"leaves": ("state", "hearts")}))
@@ -670,6 +680,15 @@ def test_of_two_fields_of_one_name_the_shallow_one_has_it() -> None:
     assert list(layout.read(answer, PREDICTED).differences) == ["score", "a.b.score"]
 
 
+def test_where_one_key_has_two_meanings_a_difference_has_its_path() -> None:
+    layout = discover({"token": "x", "board": 1, "a": {"board": [-2, -1, 3]}}, WireSettings())
+    answer = {"token": "y", "board": 7, "a": {"board": [3, 2, 1]}}
+    differences = layout.read(answer, PREDICTED).differences
+    assert list(differences) == ["board", "a.board"]
+    assert [*map(layout.name_of, differences)] == ["boardNumber", "garland"]
+    assert [*divergence.check(FieldsDiverged(differences), layout, PREDICTED)] == []
+
+
 def test_a_copy_that_stays_behind_is_dropped_with_all_that_stands_beside_and_below_it() -> None:
     state = {"garland": [-2, -1, 3], "score": 0}
     copy = {**state, "more": {"turn": 0}}
@@ -705,6 +724,21 @@ def test_the_last_answer_needs_no_token(token: object, carried: str | None) -> N
     last = {"state": public_fields(banked), "legalActions": [], "gameOver": True}
     reading = LAYOUT.read({**AFTER, **last, "stateToken": token}, banked)
     assert (reading.token, reading.differences) == (carried, {})
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ({"gameOver": True}, ["gameOver"]),
+        ({"state": {**AFTER["state"], "phase": "ended"}}, ["phase"]),
+    ],
+    ids=["game over", "ended"],
+)
+def test_an_end_that_comes_too_early_contradicts_though_it_has_no_token(
+    said: dict[str, object], names: list[str]
+) -> None:
+    reading = LAYOUT.read({**AFTER, **said, "stateToken": None}, PREDICTED)
+    assert (reading.token, list(reading.differences)) == (None, names)
 
 
 def test_an_answer_without_the_garland_is_broken() -> None:
@@ -847,7 +881,9 @@ def test_a_later_answer_of_any_shape_is_read_or_broken(answer: object, shape: ob
             reading = layout.read(answer, PREDICTED)
         except BrokenAnswer:
             continue
-        assert reading.token
+        assert reading.token or {"phase", "gameOver"} & {
+            *map(reading.layout.name_of, reading.differences)
+        }
         assert all(
             pair.keys() == {"predicted", "observed"} for pair in reading.differences.values()
         )

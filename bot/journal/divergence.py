@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Final
 
 from bot.errors import Contradiction
 from bot.journal.events import FieldsDiverged
 from bot.journal.reader import LineError
 from bot.rules import State
 from bot.wire.fields import GARLAND, expectation
-from bot.wire.layout import Layout
-from bot.wire.paths import Path, format_path
-
-MISSING: Final = "(missing)"
-"""What a `diverged` line has where the service did not send a field."""
+from bot.wire.layout import UNSENT, Layout
+from bot.wire.paths import Path
 
 
 def check(event: FieldsDiverged, layout: Layout, predicted: State) -> Iterator[LineError]:
@@ -29,7 +25,7 @@ def check(event: FieldsDiverged, layout: Layout, predicted: State) -> Iterator[L
         yield LineError("fields", event.fields, "at least one field")
     for label, pair in event.fields.items():
         field = f"fields.{label}"
-        name = _name_of(label, layout)
+        name = layout.name_of(label)
         if name is None:
             yield LineError(field, pair, "a field of the service's answers")
         elif not isinstance(pair, dict) or pair.keys() != {"predicted", "observed"}:
@@ -62,7 +58,7 @@ def followed(event: FieldsDiverged, layout: Layout | None, predicted: State) -> 
         for label, pair in reversed(event.fields.items())
         if isinstance(pair, dict)
         and "observed" in pair
-        and (name := _name_of(label, layout)) in first_places
+        and (name := layout.name_of(label)) in first_places
     }
     in_two_places = {
         name for name in observed if sum(other == name for other, _ in layout.compared) > 1
@@ -71,7 +67,7 @@ def followed(event: FieldsDiverged, layout: Layout | None, predicted: State) -> 
         answer: dict[str, object] = {}
         for name, path in first_places.items():
             value = expected[name] if name in as_predicted else observed.get(name, expected[name])
-            if value != MISSING:
+            if value != UNSENT:
                 _put(answer, path, value)
         try:
             yield layout.observed(answer, predicted)
@@ -82,12 +78,6 @@ def followed(event: FieldsDiverged, layout: Layout | None, predicted: State) -> 
 def is_equal(logged: object, right: object) -> bool:
     """Tell whether two JSON values are written alike: `1.0` is not 1, and `true` is not."""
     return json.dumps(logged, sort_keys=True) == json.dumps(right, sort_keys=True)
-
-
-def _name_of(label: str, layout: Layout) -> str | None:
-    """Return the page's name of a field that a `diverged` line names as the service does."""
-    places = (*((GARLAND, path) for path in layout.garlands), *layout.compared)
-    return next((name for name, path in places if label in (path[-1], format_path(path))), None)
 
 
 def _put(answer: dict[str, object], path: Path, value: object) -> None:

@@ -88,6 +88,11 @@ def _find_token(answer: object, entries: list[tuple[Path, object]], settings: Wi
     for path in paths:
         if is_token(look_up(answer, path)):
             return path
+    if TOKEN in settings.paths:
+        place = format_path(settings.paths[TOKEN])
+        raise BrokenAnswer(
+            f"the answer has no token at {place}, where the setting wire.token points"
+        )
     raise BrokenAnswer("the answer has no token")
 
 

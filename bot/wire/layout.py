@@ -6,13 +6,14 @@ import marshal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 from bot import rules
 from bot.errors import BrokenAnswer
 from bot.rules import State
 from bot.wire.claims import claimed_state
 from bot.wire.fields import (
+    GAME_OVER,
     GARLAND,
     LEGAL_ACTIONS,
     LOCATABLE,
@@ -26,6 +27,9 @@ from bot.wire.values import is_same, kind_of
 
 Differences: TypeAlias = dict[str, dict[str, object]]
 """The service's name of a field to its `predicted` and `observed` value."""
+
+UNSENT: Final = "(missing)"
+"""What stands for the `observed` value of a field that was not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +115,14 @@ class Layout:
         """Read the answer to an action that should lead to the state `predicted`.
 
         Raises:
-            BrokenAnswer: it is no object, or the token or the garland is not in it.
+            BrokenAnswer: it is no object, or the garland is not in it, or the token is not
+                though there is more to come.
         """
         if not isinstance(answer, dict):
             raise BrokenAnswer(f"the answer is {kind_of(answer)}, not an object")
-        is_last = predicted.phase == rules.ENDED
-        token = (
-            None if is_last and not is_token(look_up(answer, self.token)) else self.token_in(answer)
-        )
+        has_token = is_token(look_up(answer, self.token))
+        is_last = not has_token and self._is_last(answer, predicted)
+        token = None if is_last else self.token_in(answer)
         layout = self._settle(answer, predicted)
         if look_up(answer, layout.garlands[0]) is MISSING:
             raise BrokenAnswer(f"the answer has no garland at {format_path(layout.garlands[0])}")
@@ -134,6 +138,13 @@ class Layout:
         if is_token(token):
             return token
         raise BrokenAnswer(f"the answer has no token at {format_path(self.token)}")
+
+    def _is_last(self, answer: object, predicted: State) -> bool:
+        """Tell whether the run is over, by the prediction or by the service's word."""
+        if predicted.phase == rules.ENDED:
+            return True
+        claims = self._claims(answer)
+        return claims.get(GAME_OVER) is True or claims.get("phase") == rules.ENDED
 
     def _settle(self, answer: object, predicted: State) -> Layout:
         """Drop the candidates that did not change as the garland did, if any did."""
@@ -165,11 +176,26 @@ class Layout:
                 ):
                     continue
                 key = path[-1]
-                found[key if key not in found else format_path(path)] = {
+                is_clear = key not in found and self.name_of(key) == name
+                found[key if is_clear else format_path(path)] = {
                     "predicted": right,
-                    "observed": "(missing)" if observed is MISSING else observed,
+                    "observed": UNSENT if observed is MISSING else observed,
                 }
         return found
+
+    @property
+    def places(self) -> tuple[tuple[str, Path], ...]:
+        """Every place that is read, with the page's name of what is there, but the token's."""
+        return (*((GARLAND, path) for path in self.garlands), *self.compared)
+
+    def name_of(self, label: str) -> str | None:
+        """Return the page's name of the field at a dotted path, or else under a key.
+
+        None: there is no such field, or the key is used for more than one.
+        """
+        at_path = {name for name, path in self.places if format_path(path) == label}
+        names = at_path or {name for name, path in self.places if path[-1] == label}
+        return names.pop() if len(names) == 1 else None
 
     def observed(self, answer: object, predicted: State) -> State:
         """Return the state that the service claims, its word before the prediction.
@@ -177,10 +203,13 @@ class Layout:
         Raises:
             Contradiction: what it claims is no state of the game at all.
         """
+        return claimed_state(self._claims(answer), predicted)
+
+    def _claims(self, answer: object) -> Fields:
+        """Return the fields that were sent; where one has two places, the first one counts."""
         places = {**dict(reversed(self.compared)), GARLAND: self.garlands[0]}
         claims = {name: look_up(answer, path) for name, path in places.items()}
-        sent = {name: value for name, value in claims.items() if value is not MISSING}
-        return claimed_state(sent, predicted)
+        return {name: value for name, value in claims.items() if value is not MISSING}
 
     def ignoring(self, settings: WireSettings) -> Layout:
         """Return the layout without what a user has said to ignore, since `init` perhaps."""
@@ -190,12 +219,12 @@ class Layout:
 
     def to_json(self) -> dict[str, object]:
         """Return where each field was found, as the journal and `check` show it."""
-        places: dict[str, object] = {TOKEN: format_path(self.token)}
-        for name, path in (*((GARLAND, path) for path in self.garlands), *self.compared):
+        found: dict[str, object] = {TOKEN: format_path(self.token)}
+        for name, path in self.places:
             shown = format_path(path)
-            known = places.get(name)
-            places[name] = shown if known is None else [*_as_list(known), shown]
-        return {**places, "passed_over": dict(self.passed_over)}
+            known = found.get(name)
+            found[name] = shown if known is None else [*_as_list(known), shown]
+        return {**found, "passed_over": dict(self.passed_over)}
 
 
 def layout_from_json(value: Mapping[str, object]) -> Layout:
