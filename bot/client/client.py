@@ -208,8 +208,7 @@ class Client:
             self._listener.failed(action, number, failure, wait_s)
 
         self._has_differed = False
-        self._pace()
-        self._give_up_at = self._clock.monotonic() + give_up_s
+        self._give_up_at = max(self._clock.monotonic(), self._next_send_at) + give_up_s
         try:
             return attempt(), 1
         except Failure as first:
@@ -236,8 +235,7 @@ class Client:
         Raises:
             Failure: there is no answer, or it is no JSON with status 200.
         """
-        self._check_budget()
-        self._pace()
+        self._wait_for_turn()
         self.requests += 1
         sent_at = self._clock.monotonic()
         if self._limits.max_rps is not None:
@@ -282,29 +280,28 @@ class Client:
             self._action.url = moved_along(self._action.url or "", before, request.url)
         raise Failure(Kind.MOVED, f"HTTP {status}: moved to {request.url}", status=status)
 
-    def _pace(self) -> None:
-        """Wait until the next request may be sent, so that requests are evenly spaced."""
+    def _wait_for_turn(self) -> None:
+        """Wait until the next request may be sent, so that requests are evenly spaced.
+
+        Raises:
+            TryLater: this call has had its requests, or will have had its minutes by then.
+            Stopped: a signal asks to stop.
+        """
         self._clock.stop.check()
-        wait_s = self._next_send_at - self._clock.monotonic()
-        if wait_s > 0:
-            self._sleep(wait_s)
+        limits = self._limits
+        if limits.max_requests is not None and self.requests >= limits.max_requests:
+            plural = "" if limits.max_requests == 1 else "s"
+            raise TryLater(f"the budget of {limits.max_requests} request{plural} is used up")
+        now = self._clock.monotonic()
+        if max(now, self._next_send_at) >= self._ends_at:
+            plural = "" if limits.max_minutes == 1 else "s"
+            raise TryLater(f"the budget of {limits.max_minutes:g} minute{plural} is used up")
+        if now < self._next_send_at:
+            self._clock.sleep(self._next_send_at - now)
 
     def _sleep(self, seconds: float) -> None:
         """Wait, but not beyond the minutes of this call."""
         self._clock.sleep(max(0.0, min(seconds, self._ends_at - self._clock.monotonic())))
-
-    def _check_budget(self) -> None:
-        """Raise where this call has had its requests or its minutes.
-
-        Raises:
-            TryLater: it has.
-        """
-        limits = self._limits
-        if limits.max_requests is not None and self.requests >= limits.max_requests:
-            noun = "request" if limits.max_requests == 1 else "requests"
-            raise TryLater(f"the budget of {limits.max_requests} {noun} is used up")
-        if self._clock.monotonic() >= self._ends_at:
-            raise TryLater(f"the budget of {limits.max_minutes:g} minutes is used up")
 
 
 def _broken(exc: BrokenAnswer, shown: object, content: str | None = None) -> Failure:

@@ -24,6 +24,7 @@ from standins import (
 
 from bot.client.limits import INIT_GIVE_UP_S, Limits
 from bot.client.redirects import ACTION_PATH
+from bot.client.transport import Transport
 from bot.errors import (
     ConfigError,
     Contradiction,
@@ -563,6 +564,25 @@ def test_an_attempt_on_the_last_moment_is_made_all_the_same(clock: FakeClock) ->
         assert talk.act().attempts == 2
 
 
+@pytest.mark.parametrize(("late_s", "timeout_s"), [(50, 30), (90, 10), (99.5, 1), (100, 1)])
+def test_an_attempt_has_no_more_than_the_time_to_give_up_and_no_less_than_a_second(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch, late_s: float, timeout_s: float
+) -> None:
+    timeouts = []
+    send = Transport.send
+
+    def spied(*args: Any) -> Any:
+        timeouts.append(args[-1])
+        return send(*args)
+
+    monkeypatch.setattr(Transport, "send", spied)
+    with StandIn(in_order(reply(503))) as server:
+        talk = Talk(server.url, clock, Limits(timeout_s=30, give_up_after_s=100))
+        clock.when_asleep = lambda seconds: clock.advance(late_s - seconds)
+        talk.act()
+    assert timeouts == [30, pytest.approx(timeout_s)]
+
+
 def test_a_budget_of_requests_counts_every_one_that_is_sent(clock: FakeClock) -> None:
     with StandIn(in_order(reply(503), reply(200, b"null"))) as server:
         talk = Talk(server.url, clock, Limits(max_requests=4))
@@ -590,6 +610,23 @@ def test_a_budget_of_minutes_ends_between_two_requests(tmp_path: Path, clock: Fa
     assert "0.5 minutes" in str(outcome.error)
     outcome = play(service, tmp_path, clock)
     assert (outcome.exit_code, len(service.times)) == (0, 71)
+
+
+def test_nothing_is_sent_out_of_pace_because_the_minutes_end(clock: FakeClock) -> None:
+    with StandIn(always(reply(503))) as server:
+        talk = Talk(server.url, clock, Limits(max_rps=0.01, max_minutes=1))
+        with pytest.raises(TryLater, match="1 minute is used up"):
+            talk.act()
+        assert len(server.requests) == 1
+
+
+def test_a_budget_that_is_used_up_is_told_without_a_wait(clock: FakeClock) -> None:
+    with StandIn() as server:
+        talk = Talk(server.url, clock, Limits(max_rps=0.01, max_requests=1))
+        talk.act()
+        with pytest.raises(TryLater, match="1 request is used up"):
+            talk.act()
+    assert clock.waits == []
 
 
 def test_a_budget_of_minutes_is_not_slept_away(clock: FakeClock) -> None:
