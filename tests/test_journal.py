@@ -1090,6 +1090,31 @@ def test_asking_for_a_lock_makes_none(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_lock_that_is_looked_at_for_a_moment_is_had_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    descriptor = os.open(lock_path(tmp_path, "http://a", 7), os.O_CREAT | os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(descriptor))
+    with lock(tmp_path, "http://a", 7):
+        assert is_locked(tmp_path, "http://a", 7)
+
+
+def test_a_lock_is_seen_by_one_who_may_only_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with lock(tmp_path, "http://a", 7):
+        may_open = os.open
+
+        def open_to_read(path: Path, flags: int, mode: int = 0o777) -> int:
+            if flags != os.O_RDONLY:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return may_open(path, flags, mode)
+
+        monkeypatch.setattr(os, "open", open_to_read)
+        assert is_locked(tmp_path, "http://a", 7)
+
+
 def test_a_lock_that_cannot_be_asked_for_is_held_by_nobody(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from bot.console import streams
 from bot.errors import ConfigError, JournalError, NotAJournal, UsageError
 from bot.journal.catalog import find
-from bot.journal.folder import SUFFIXES, journals, newest
-from bot.journal.lock import is_locked
+from bot.journal.folder import SUFFIXES, journals
+from bot.journal.lock import is_played
 
 if TYPE_CHECKING:
     from bot.report.overview import Summary
@@ -121,8 +121,4 @@ def _is_running(story: Story) -> bool:
     started = story.started
     if started is None or story.ledger.is_over:
         return False
-    folder = story.path.parent
-    return (
-        is_locked(folder, started.base_url, started.seed)
-        and newest(folder, started.base_url, started.seed) == story.path
-    )
+    return is_played(story.path, started.base_url, started.seed)

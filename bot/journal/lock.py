@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
+import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -11,6 +13,7 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from bot.errors import JournalError, TryLater
+from bot.journal.folder import newest
 
 PATIENCE_S: Final = 0.25
 """How long a lock is asked for: `is_locked` of another process may hold it for a moment."""
@@ -53,13 +56,21 @@ def lock(runs_dir: Path, base_url: str, seed: int) -> AbstractContextManager[obj
 
 
 def is_locked(runs_dir: Path, base_url: str, seed: int) -> bool:
-    """Tell whether a bot plays this service and seed now."""
-    if not lock_path(runs_dir, base_url, seed).exists():
+    """Tell whether a bot plays this service and seed now, also where only reading is allowed."""
+    try:
+        descriptor = os.open(lock_path(runs_dir, base_url, seed), os.O_RDONLY)
+    except OSError:
         return False
     try:
-        with lock(runs_dir, base_url, seed):
-            return False
-    except TryLater:
-        return True
-    except JournalError:
-        return False
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as exc:
+        return isinstance(exc, BlockingIOError)
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def is_played(path: Path, base_url: str, seed: int) -> bool:
+    """Tell whether a bot plays the run of this service and seed whose journal is at `path`."""
+    folder = path.parent
+    return is_locked(folder, base_url, seed) and newest(folder, base_url, seed) == path

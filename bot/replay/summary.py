@@ -17,8 +17,8 @@ from typing import Final
 from bot import rules
 from bot.errors import NotAJournal
 from bot.journal.events import ActionTaken, RunEnded, RunResumed, RunStarted
-from bot.journal.folder import first_entry, journals, newest, run_name
-from bot.journal.lock import is_locked
+from bot.journal.folder import first_entry, journals, run_name
+from bot.journal.lock import is_played
 from bot.journal.reader import LineError, parse_line, read_lines
 from bot.journal.tail import last_entries
 from bot.replay.verify import Verification
@@ -105,13 +105,7 @@ def summarise(path: Path) -> Summary:
     Raises:
         NotAJournal: the file cannot be read, or is no journal.
     """
-    summary = _read(path)
-    service = _open_service(summary)
-    if service is None:
-        return summary
-    current = newest(path.parent, *service)
-    is_current = current is not None and current.name == path.name
-    return _look_at_lock(summary) if is_current else summary
+    return _look_at_lock(_read(path))
 
 
 def summarise_all(runs_dir: Path) -> list[Summary]:
@@ -122,11 +116,7 @@ def summarise_all(runs_dir: Path) -> list[Summary]:
     Raises:
         JournalError: the folder cannot be read.
     """
-    summaries = sorted(_read_all(runs_dir), key=_start)
-    current = {(run.base_url, run.seed): run for run in summaries}
-    return [
-        _look_at_lock(run) if run is current[run.base_url, run.seed] else run for run in summaries
-    ]
+    return sorted(map(_look_at_lock, _read_all(runs_dir)), key=_start)
 
 
 def _start(run: Summary) -> tuple[str, str, str]:
@@ -147,17 +137,11 @@ def _read_all(runs_dir: Path) -> Iterator[Summary]:
 
 
 def _look_at_lock(run: Summary) -> Summary:
-    """Return the figures of a run that, if any of its service and seed, is the one played."""
-    service = _open_service(run)
-    is_played = service is not None and is_locked(run.journal.parent, *service)
-    return replace(run, state=RUNNING) if is_played else run
-
-
-def _open_service(run: Summary) -> tuple[str, int] | None:
-    """Return service and seed of a run that can go on, None for any other."""
+    """Return the figures of a run with its state as it is now: somebody may play it."""
     if run.state != SUSPENDED or run.base_url is None or run.seed is None:
-        return None
-    return run.base_url, run.seed
+        return run
+    is_running = is_played(run.journal, run.base_url, run.seed)
+    return replace(run, state=RUNNING) if is_running else run
 
 
 def _read(path: Path) -> Summary:
