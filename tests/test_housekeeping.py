@@ -146,8 +146,10 @@ def test_what_cannot_be_read_is_never_touched(is_compressing: bool, tmp_path: Pa
     (tmp_path / "20261130T024106Z-seed7-00ff.jsonl").mkdir()
     cut_off = gzip.compress(path.read_bytes())[:-9]
     (tmp_path / "20261130T024105Z-seed7-00ff.jsonl.gz").write_bytes(cut_off)
+    newer = RUN.replace("07Z", "08Z")
+    write_journal(tmp_path, newer, run_events(newer, bank_at=215))
     size = path.stat().st_size
-    assert plan(tmp_path, 0, is_compressing=is_compressing) == [Chore(path, size, is_compressing)]
+    assert plan(tmp_path, 1, is_compressing=is_compressing) == [Chore(path, size, is_compressing)]
 
 
 # Removing
@@ -174,6 +176,19 @@ def test_all_finished_runs_but_the_newest_are_to_go_the_newest_of_them_first(
     assert plan(tmp_path, 1, is_compressing=False) == [third, second, first]
     assert plan(tmp_path, 3, is_compressing=False) == [first]
     assert plan(tmp_path, 4, is_compressing=False) == []
+
+
+def test_the_newest_run_of_a_seed_stays_while_an_older_one_of_it_is_left_unfinished(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, 1, is_finished=False)
+    older, newest = put(tmp_path, 2), put(tmp_path, 3)
+    other = name_of(4).replace("seed7", "seed8")
+    write_journal(tmp_path, other, run_events(other, bank_at=215))
+    assert plan(tmp_path, 1, is_compressing=False) == [older]
+    assert plan(tmp_path, 1, is_compressing=True) == [
+        chore._replace(is_compressing=True) for chore in (newest, older)
+    ]
 
 
 def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:

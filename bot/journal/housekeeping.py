@@ -38,19 +38,28 @@ def plan(runs_dir: Path, keep: int, *, is_compressing: bool) -> list[Chore]:
     """Return what is to be done so that only the newest `keep` finished runs stay as they are.
 
     A journal that is compressed already is not compressed again. A run that is there
-    twice, since a compression was cut off at its very end, counts once.
+    twice, since a compression was cut off at its very end, counts once. Where an older run
+    of its seed was left unfinished, the newest one is not removed: the next call would go on
+    with the older one.
 
     Raises:
         JournalError: the folder cannot be read.
     """
     finished: dict[str, list[Path]] = {}
-    for _, path in sorted(journals(runs_dir), reverse=True):
+    newest: dict[int, str] = {}
+    is_needed = set()
+    for run, path in sorted(journals(runs_dir), reverse=True):
+        name = run_name(path)
+        newest.setdefault(run.seed, name)
         if _is_finished(path):
-            finished.setdefault(run_name(path), []).append(path)
+            finished.setdefault(name, []).append(path)
+        else:
+            is_needed.add(newest[run.seed])
     chores = []
-    for paths in islice(finished.values(), keep, None):
+    for name, paths in islice(finished.items(), keep, None):
         for path in sorted(paths):
-            if is_compressing and path.suffix == ".gz":
+            is_to_stay = path.suffix == ".gz" if is_compressing else name in is_needed
+            if is_to_stay:
                 continue
             with suppress(FileNotFoundError):  # somebody else did it
                 chores.append(Chore(path, path.stat().st_size, is_compressing))
