@@ -6,6 +6,7 @@ Whatever ends a sitting, the journal says so, and the next call goes on from its
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -62,7 +63,7 @@ class Watcher(Protocol):
         """An action was accepted, `elapsed_ms` after it was sent."""
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
-        """A request failed, and is sent again after `wait_s`."""
+        """A request failed; it is sent again after `wait_s`, or not at all where that is 0."""
 
     def notice(self, text: str) -> None:
         """Something happened that people should read."""
@@ -102,7 +103,6 @@ class Record:
         self.write(first)
         for event in self._held:
             self.write(event)
-        self._held.clear()
         self.sync()
 
     @property
@@ -174,7 +174,7 @@ def _resume(order: Order, record: Record, client: Client, clock: Clock, watcher:
     if path is None:
         return False
     if order.is_fresh:
-        _say_what_is_left(path, watcher)
+        _leave(path, clock, watcher)
         return False
     try:
         recovered = recover(path)
@@ -212,14 +212,22 @@ def _resume(order: Order, record: Record, client: Client, clock: Clock, watcher:
     return True
 
 
-def _say_what_is_left(path: Path, watcher: Watcher) -> None:
+def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
+    """Say which unfinished run is left; one that lacks its last line alone is given it."""
     try:
-        is_over = recover(path).ledger.is_over
+        recovered = recover(path)
     except (JournalError, NotAJournal) as exc:
         watcher.notice(f"leaving a run that cannot be gone on with: {exc}")
         return
-    if not is_over:
+    ledger = recovered.ledger
+    if ledger.is_over:
+        return
+    if ledger.state.phase != rules.ENDED or is_compressed(path):
         watcher.notice(f"leaving the unfinished run {path}")
+        return
+    with closing(writer.reopen(path, recovered.size, ledger.next_seq, clock.now)) as journal:
+        journal.write(ledger.totals())
+        journal.sync()
 
 
 def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher) -> None:

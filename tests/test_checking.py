@@ -308,7 +308,7 @@ FAILURES: Final[dict[str, tuple[Plan | Service, int, str, str]]] = {
         78,
         (
             "the service at {host} redirects to another host, other.test; nothing was sent there. "
-            "If it is right, set it with --base-url"
+            "If it is right, set it with --base-url; a new run begins there"
         ),
         "",
     ),

@@ -226,6 +226,13 @@ def test_a_call_without_a_place_to_write_is_pinged_as_a_failure_alone(call: Call
     assert targets(service.server) == ["/ping/74"]
 
 
+def test_a_threshold_that_no_play_reaches_is_pinged_as_a_failure_alone(call: Call) -> None:
+    service = Service(always_after(99, OK))
+    with service.server:
+        assert call(*service.flags(bank_at=1_001, bank_rule="exactly")).code == 78
+    assert targets(service.server) == ["/ping/78"]
+
+
 @pytest.mark.slow
 def test_a_call_that_finds_another_bot_at_its_run_pings_nothing(call: Call, tmp_path: Path) -> None:
     service = Service(always_after(99, OK))

@@ -611,6 +611,20 @@ def test_a_fresh_run_leaves_an_unfinished_one_and_names_it(
     assert path.read_bytes() == content
 
 
+def test_a_fresh_run_gives_one_that_lacks_its_last_line_alone_that_line(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    path = write_journal(runs_dir, RUN, run_events(RUN)[:-1])
+    clock.advance(1)
+    watcher = Watcher()
+    outcome = play(Mortal(), runs_dir, clock, FRESH, watcher)
+    check_whole_run(outcome)
+    assert outcome.path != path
+    assert not any("leaving" in notice for notice in watcher.notices)
+    assert last_event(path)["event"] == "run.ended"
+    assert recover(path).ledger.is_over
+
+
 def test_a_fresh_run_says_nothing_of_a_finished_one(runs_dir: Path, clock: FakeClock) -> None:
     write_journal(runs_dir, RUN, run_events(RUN))
     watcher = Watcher()

@@ -1042,6 +1042,16 @@ def test_an_abandoned_run_is_verified(tmp_path: Path, capsys: pytest.CaptureFixt
     assert out.endswith(", 215 points, 1 boards, 3 actions, abandoned\n")
 
 
+def test_replay_says_what_was_taken_on_the_service_s_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(eventful())
+    code, out, _ = replay(capsys, str(path))
+    assert code == 0
+    assert " actions (1 on the service's word, against the rules), banked" in out
+
+
 def test_problems_stand_each_on_a_line_and_the_verdict_after_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

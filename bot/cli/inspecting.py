@@ -266,6 +266,8 @@ def _verdict(verification: Verification) -> str:
         f"{verification.run_id}, {ledger.state.score:,} points, {ledger.tally.boards:,} boards, "
         f"{ledger.tally.actions:,} actions"
     )
+    if ledger.tally.followed:
+        figures += f" ({ledger.tally.followed:,} on the service's word, against the rules)"
     count = len(verification.problems)
     if count:
         more = " or more" if count >= MAX_PROBLEMS else ""
@@ -334,8 +336,8 @@ def _client_of(wire_of_run: dict[str, object], settings: Settings) -> Iterator[C
 
 def _is_screen() -> bool:
     """Tell whether there is a terminal that can show pictures and send keys."""
-    streams = (sys.stdin, sys.stdout)
-    is_terminal = all(stream is not None and stream.isatty() for stream in streams)
+    ends = (sys.stdin, sys.stdout)
+    is_terminal = all(end is not None and end.isatty() for end in ends)
     return is_terminal and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 

@@ -26,12 +26,7 @@ from bot.service import serve as serve_http
 
 
 def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
-    """Play one sitting, show it, and notify of it; return the exit code that it earned.
-
-    Raises:
-        ConfigError: the settings cannot be used.
-    """
-    check_goal(settings.goal)
+    """Play one sitting, show it, and notify of it; return the exit code that it earned."""
     display = choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
     if settings.metrics_file is not None:
         metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed)
@@ -41,6 +36,7 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
     exit_code = BotError.exit_code
     with heed_signals(stop):
         try:
+            check_goal(settings.goal)
             outcome = _play(settings, display, notifier, stop, is_fresh=is_fresh)
             exit_code = outcome.exit_code
             with leave_at_signals(exit_code):

@@ -40,7 +40,8 @@ def redirected(
     if not _is_same_site(old.hostname or "", new.hostname or ""):
         raise ConfigError(
             f"the service at {old.netloc} redirects to another host, {new.netloc}; "
-            f"nothing was sent there. If it is right, set it with --base-url"
+            f"nothing was sent there. If it is right, set it with --base-url; "
+            f"a new run begins there"
         )
     return after
 

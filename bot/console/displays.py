@@ -37,7 +37,7 @@ class Display:
         """An action was accepted, `elapsed_ms` after it was sent."""
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
-        """A request failed, and is sent again after `wait_s`."""
+        """A request failed; it is sent again after `wait_s`, or not at all where that is 0."""
 
     def notice(self, text: str) -> None:
         """Something happened that people should read."""
@@ -271,7 +271,8 @@ class Live(Display):
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
         """Say above the bar what went wrong."""
         self._figures.causes[failure.cause] += 1
-        self.notice(f"{what}: {failure.cause}; again in {duration(wait_s)}")
+        again = f"; again in {duration(wait_s)}" if wait_s else ""
+        self.notice(f"{what}: {failure.cause}{again}")
 
     def notice(self, text: str) -> None:
         """Say it above the bar."""

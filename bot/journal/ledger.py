@@ -77,6 +77,8 @@ class Tally:
     boards: int = 0
     retries: int = 0
     refusals: int = 0
+    followed: int = 0
+    """Actions whose answer was taken for true against the rules."""
     seconds: float = 0.0
     """Played in earlier sittings."""
 
@@ -163,9 +165,11 @@ class Ledger:
             self._pending = None
         self.last_ts = ts
         self.next_seq += 1
+        is_followed = self._divergence is not None
         self._divergence = None
         match event:
             case ActionTaken():
+                self.tally.followed += is_followed
                 self._take_action(event, ts, after or self.state)
             case RunStarted():
                 self.started = event
