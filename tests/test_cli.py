@@ -444,6 +444,17 @@ def test_the_signals_are_as_they_were_after_a_call() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
+@pytest.mark.parametrize("flag", ["--json", "--fresh"])
+@pytest.mark.parametrize("verb", ["runs", "status", "check"])
+def test_a_flag_of_playing_before_a_verb_is_not_passed_over(
+    flag: str, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(flag, verb) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("sunpleat-bot: --json goes after the verb, and --fresh only with")
+
+
 def test_help_teaches_every_flag_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     said = capsys.readouterr().out
@@ -489,6 +500,13 @@ def test_solve_prints_the_fewest_flips_and_the_par(
     for count in result["flips"]:
         garland = flip(garland, count)
     assert garland == target(len(pennants))
+
+
+def test_solve_takes_a_moon_face_for_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("solve", "-2", "-1", "3", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"flips": [2], "par": 1}
+    assert run("solve", "-2", "--jason") == 2
+    assert "got -2 --jason" in capsys.readouterr().err
 
 
 def test_solve_shows_each_step_to_people(capsys: pytest.CaptureFixture[str]) -> None:

@@ -356,6 +356,21 @@ def test_a_relative_path_of_a_file_follows_the_file(
     assert getattr(far, name) == tmp_path / expected
 
 
+@pytest.mark.parametrize("name", ["runs_dir", "metrics_file"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_path_that_begins_with_a_tilde_is_in_the_home_folder(
+    source: str, name: str, taken: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    flags = [f"--{name.replace('_', '-')}=~/there"] if source == "flag" else []
+    if source == "variable":
+        monkeypatch.setenv(f"SUNPLEAT_{name.upper()}", "~/there")
+    if source == "file":
+        write_file(as_line(name, "~/there"))
+        flags = [f"--config={FILE}"]
+    assert getattr(taken(*flags), name) == Path("/home/ada/there")
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_absolute_path_and_one_that_is_not_of_a_file_stay_as_they_are(
     source: str, taken: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
@@ -419,7 +434,7 @@ WOULD_DO: Final = {
     "quiet": "true or false",
     "log_format": "one of text, json",
     "notify_url": "an http or https address, or nothing",
-    "metrics_file": "a text",
+    "metrics_file": "the name of a file, or nothing",
 }
 NO_SCHEME: Final = ": it does not begin with http:// or https:// and a host"
 MORE: Final = ": it has more than scheme, host and path"

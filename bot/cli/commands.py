@@ -53,7 +53,7 @@ CONFIG: Final = click.Option(
     epilog="""\b
 Examples:
   python -m bot --local                    play on the built-in service
-  python -m bot --seed 7 --bank-at 21050   play on the remote one, in short
+  python -m bot --seed 8 --bank-at 21050   play on the remote one, in short
   python -m bot replay latest              prove the last run
   python -m bot check                      show settings; ask the service once
 
@@ -81,6 +81,8 @@ def cli(ctx: click.Context, /, *, fresh: bool, as_json: bool, **_: Any) -> int:
     """
     settings = ctx.obj = resolve(ctx, ctx.meta[CONFIG_KEY])
     if ctx.invoked_subcommand is not None:
+        if fresh or as_json:
+            raise click.UsageError("--json goes after the verb, and --fresh only with playing")
         return 0
     from bot.cli.playing import play  # noqa: PLC0415
 
@@ -292,7 +294,7 @@ def status(settings: Settings, /, run: str, *, as_json: bool, runs_dir: Path | N
     return inspecting.status(find(runs_dir or settings.runs_dir, run), as_json=as_json)
 
 
-@cli.command(context_settings=CONTEXT)
+@cli.command(context_settings={**CONTEXT, "ignore_unknown_options": True})
 @click.argument("pennants", nargs=-1, required=True, metavar="PENNANTS...")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def solve(pennants: tuple[str, ...], *, as_json: bool) -> int:

@@ -47,7 +47,17 @@ class Text(click.ParamType[Any]):
         return text
 
 
-class Folder(Text):
+class FileName(Text):
+    """The name of a file, or nothing."""
+
+    expected = "the name of a file, or nothing"
+
+    def read(self, text: str) -> Any:
+        """Return it with the home folder in place of a `~` at its beginning."""
+        return os.path.expanduser(super().read(text))  # noqa: PTH111 - no name is no path
+
+
+class Folder(FileName):
     """The name of a folder."""
 
     expected = "the name of a folder"
@@ -325,7 +335,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     _setting(
         "--metrics-file",
-        type=Text(),
+        type=FileName(),
         default="",
         metavar="FILE",
         help="Write figures for Prometheus' textfile collector.",

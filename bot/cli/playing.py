@@ -19,24 +19,32 @@ from bot.client.environment import Surroundings, settle, without_password
 from bot.client.transport import Deadline, Transport, new_session, new_transport
 from bot.console import streams
 from bot.console.displays import Display, Several, choose_display
-from bot.errors import BotError, OutputError
+from bot.errors import BotError, ConfigError, OutputError
 from bot.player import Order, Outcome
 from bot.service import LOCAL_URL, LocalAdapter, Service, load_key
 from bot.service import serve as serve_http
 
 
 def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
-    """Play one sitting, show it, and notify of it; return the exit code that it earned."""
+    """Play one sitting, show it, and notify of it; return the exit code that it earned.
+
+    Raises:
+        ConfigError: no play lands on the threshold.
+    """
+    notifier = Notifier(settings.notify_url)
+    try:
+        check_goal(settings.goal)
+    except ConfigError as exc:
+        notifier.end(exc.exit_code)
+        raise
     display = choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
     if settings.metrics_file is not None:
         metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed)
         display = Several(display, metrics)
-    notifier = Notifier(settings.notify_url)
     stop = StopRequest()
     exit_code = BotError.exit_code
     with heed_signals(stop):
         try:
-            check_goal(settings.goal)
             outcome = _play(settings, display, notifier, stop, is_fresh=is_fresh)
             exit_code = outcome.exit_code
             with leave_at_signals(exit_code):
