@@ -416,6 +416,7 @@ def test_a_run_is_found_by_its_name_gzipped_or_not_and_by_its_path(tmp_path: Pat
     path = begin(tmp_path, RUN, 0)
     assert find(tmp_path, RUN) == path
     assert find(tmp_path / "elsewhere", str(path)) == path
+    assert find(tmp_path, path.name) == path
     compress(path)
     assert find(tmp_path, RUN) == path.with_name(f"{RUN}.jsonl.gz")
 

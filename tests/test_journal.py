@@ -754,6 +754,7 @@ def test_a_run_after_a_file_of_another_name_is_named_by_the_clock() -> None:
     [
         "notes.txt",
         "20261130T024107Z-seed7-00ff.jsonl.bak",
+        "20269999T024107Z-seed7-00ff.jsonl",
         "20261130T024107Z-seed-7-00ff.jsonl",
         "20261130T024107Z-seed7-00FF.jsonl",
         "\u0662\u0660261130T024107Z-seed7-00ff.jsonl",
@@ -887,6 +888,16 @@ def test_the_last_start_on_a_service_is_told_by_the_first_lines_of_all_seeds(
     folder.journal_path(tmp_path, RUN.replace("0241", "0002")).mkdir()
     folder.journal_path(tmp_path, RUN.replace("0241", "0003")).touch()
     write_journal(tmp_path, RUN.replace("0241", "0004"), [EXAMPLES["refused"]])
+    assert folder.last_start(tmp_path, "http://local") == expected
+
+
+def test_the_last_start_has_the_latest_name_though_the_clock_was_set_back_since(
+    tmp_path: Path,
+) -> None:
+    written_later = write_journal(tmp_path, LATER_RUN, [started(LATER_RUN)])
+    written_later.rename(journal_path(tmp_path, RUN.replace("0241", "0001")))
+    expected = started(RUN)
+    write_journal(tmp_path, RUN, [expected])
     assert folder.last_start(tmp_path, "http://local") == expected
 
 

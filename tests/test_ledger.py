@@ -170,7 +170,13 @@ def test_time_is_that_of_all_sittings_and_not_between_them() -> None:
     assert run.tell(run.line_of(rules.NEXT_BOARD), 601.5) == []
     assert (run.ledger.seconds, run.ledger.started_ts) == (11.75, moment(0))
     assert run.tell(run.line_of(FLIP[0]), 500) == []  # a clock that was set back
-    assert run.ledger.seconds == 10.25
+    assert run.ledger.seconds == 11.75
+    assert run.tell(run.line_of(FLIP[0]), 502) == []
+    assert run.ledger.seconds == 13.75
+    assert run.tell(events.RunResumed(6, 5000, "at-most", "1.0.0", 0), 400) == []
+    assert run.ledger.seconds == 13.75
+    assert run.tell(run.line_of(FLIP[1]), 401) == []
+    assert run.ledger.seconds == 14.75
 
 
 def test_what_failed_before_a_break_is_not_counted_after_it() -> None:

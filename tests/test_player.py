@@ -778,6 +778,18 @@ def test_an_unfinished_run_that_is_compressed_is_not_written_to(
     check_whole_run(play(service, runs_dir, clock, FRESH))
 
 
+def test_a_compressed_copy_beside_the_journal_is_passed_by(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    path = write_journal(runs_dir, RUN, run_events(RUN)[:6])
+    content = path.read_bytes()
+    gzip_journal(path)
+    path.write_bytes(content)
+    outcome = play(Mortal(), runs_dir, clock)
+    check_whole_run(outcome)
+    assert outcome.path == path
+
+
 def test_what_a_file_is_tells_whether_it_is_compressed_not_its_name(
     runs_dir: Path, clock: FakeClock
 ) -> None:

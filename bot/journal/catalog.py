@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from bot.errors import NotAJournal, UsageError
-from bot.journal.folder import SUFFIXES, RunId, first_entry, journals, parse_run_id
+from bot.journal.folder import SUFFIXES, RunId, first_entry, journals, parse_run_id, run_name
 from bot.journal.reader import LineError
 
 LATEST: Final = "latest"
 
 
 def find(runs_dir: Path, run: str) -> Path:
-    """Return the journal of `run`: a run id, `latest`, or a path.
+    """Return the journal of `run`: a run id, `latest`, a path, or the name of a file in the folder.
 
     Raises:
         UsageError: there is none.
@@ -25,6 +25,8 @@ def find(runs_dir: Path, run: str) -> Path:
     paths = [Path(run)]
     if parse_run_id(run):
         paths = [*(runs_dir / f"{run}{suffix}" for suffix in SUFFIXES), *paths]
+    elif parse_run_id(run_name(paths[0])):
+        paths.append(runs_dir / run)
     for path in paths:
         if _is_there(path):
             return path

@@ -41,7 +41,13 @@ def new_run_id(seed: int, now: datetime, last: Path | None = None) -> str:
 def parse_run_id(text: str) -> RunId | None:
     """Read the name of a run, None where it is not one."""
     match = _RUN_ID.fullmatch(text)
-    return RunId(match[1], int(match[2])) if match else None
+    if match is None:
+        return None
+    try:
+        datetime.fromisoformat(match[1])
+    except ValueError:
+        return None
+    return RunId(match[1], int(match[2]))
 
 
 def journal_path(runs_dir: Path, run_id: str) -> Path:
@@ -50,15 +56,20 @@ def journal_path(runs_dir: Path, run_id: str) -> Path:
 
 
 def journals(runs_dir: Path) -> Iterator[tuple[RunId, Path]]:
-    """Yield every journal in the folder, by its name, in no order."""
+    """Yield every journal in the folder, in no order.
+
+    It is known by its name; a gzipped copy beside the journal itself is passed by.
+    """
     try:
-        paths = sorted(runs_dir.iterdir())
+        paths = list(runs_dir.iterdir())
     except FileNotFoundError:
         return
     except OSError as exc:
         raise JournalError(f"cannot read the runs folder {runs_dir}: {exc.strerror}") from exc
+    names = {path.name for path in paths}
     for path in paths:
-        if path.name.endswith(SUFFIXES) and (run := parse_run_id(run_name(path))):
+        is_copy = path.suffix == ".gz" and path.stem in names
+        if path.name.endswith(SUFFIXES) and not is_copy and (run := parse_run_id(run_name(path))):
             yield run, path
 
 
@@ -108,11 +119,11 @@ def newest(runs_dir: Path, base_url: str, seed: int) -> Path | None:
 def last_start(runs_dir: Path, base_url: str) -> RunStarted | None:
     """Return the first line of the run that started last on this service, of any seed."""
     found = []
-    for _, path in journals(runs_dir):
+    for run, path in journals(runs_dir):
         try:
             entry = first_entry(path)
         except (LineError, NotAJournal):
             continue
         if entry and isinstance(entry.event, RunStarted) and entry.event.base_url == base_url:
-            found.append((entry.ts, path, entry.event))
+            found.append((run.started, entry.ts, path, entry.event))
     return max(found)[-1] if found else None

@@ -11,12 +11,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bot.errors import JournalError, NotAJournal
-from bot.journal.folder import journals, run_name
+from bot.journal.folder import journals
 from bot.journal.tail import TAIL, is_finished
 
 _BLOCK: Final = 2**20
@@ -37,32 +36,31 @@ class Chore(NamedTuple):
 def plan(runs_dir: Path, keep: int, *, is_compressing: bool) -> list[Chore]:
     """Return what is to be done so that only the newest `keep` finished runs stay as they are.
 
-    A journal that is compressed already is not compressed again. A run that is there
-    twice, since a compression was cut off at its very end, counts once. Where an older run
-    of its seed was left unfinished, the newest one is not removed: the next call would go on
-    with the older one.
+    A journal that is compressed already is not compressed again. One with a gzipped copy
+    beside it counts once, and the copy goes with it. Where an older run of its seed was left
+    unfinished, the newest one is not removed: the next call would go on with the older one.
 
     Raises:
         JournalError: the folder cannot be read.
     """
-    finished: dict[str, list[Path]] = {}
-    newest: dict[int, str] = {}
+    finished = []
+    newest: dict[int, Path] = {}
     is_needed = set()
     for run, path in sorted(journals(runs_dir), reverse=True):
-        name = run_name(path)
-        newest.setdefault(run.seed, name)
+        newest.setdefault(run.seed, path)
         if _is_finished(path):
-            finished.setdefault(name, []).append(path)
+            finished.append(path)
         else:
             is_needed.add(newest[run.seed])
+    old = finished[keep:]
+    if is_compressing:
+        files = [path for path in old if path.suffix != ".gz"]
+    else:
+        files = [file for path in old if path not in is_needed for file in (path, _packed(path))]
     chores = []
-    for name, paths in islice(finished.items(), keep, None):
-        for path in sorted(paths):
-            is_to_stay = path.suffix == ".gz" if is_compressing else name in is_needed
-            if is_to_stay:
-                continue
-            with suppress(FileNotFoundError):  # somebody else did it
-                chores.append(Chore(path, path.stat().st_size, is_compressing))
+    for path in files:
+        with suppress(FileNotFoundError):  # there is no copy, or somebody else did it
+            chores.append(Chore(path, path.stat().st_size, is_compressing))
     return chores
 
 
@@ -82,6 +80,11 @@ def carry_out(chore: Chore) -> None:
     except OSError as exc:
         what = "compress" if chore.is_compressing else "remove"
         raise JournalError(f"cannot {what} {chore.path}: {exc.strerror or exc}") from exc
+
+
+def _packed(path: Path) -> Path:
+    """Return where the gzipped copy of a journal is."""
+    return path.with_name(f"{path.name}.gz")
 
 
 def _is_finished(path: Path) -> bool:
@@ -108,7 +111,7 @@ def _compress(path: Path) -> None:
         with path.open("rb") as source, gzip.open(part) as copy:
             if _digest(source) != _digest(copy):
                 raise OSError(f"the copy {part} is not what was written")
-        part.replace(path.with_name(f"{path.name}.gz"))
+        part.replace(_packed(path))
     finally:
         part.unlink(missing_ok=True)
     path.unlink()

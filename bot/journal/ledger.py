@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final, NamedTuple
 
 from bot import rules, strategy
@@ -80,7 +79,7 @@ class Tally:
     followed: int = 0
     """Actions whose answer was taken for true against the rules."""
     seconds: float = 0.0
-    """Played in earlier sittings."""
+    """Played before the stretch of time at hand."""
 
     @property
     def requests(self) -> int:
@@ -111,7 +110,8 @@ class Ledger:
         """None while `_walk` is ahead."""
         self._walk = Walk(rules.fresh())
         self._next = _AT_FIRST
-        self._sitting_ts = ""
+        self._stretch_ts = ""
+        """Of the line from which on time is counted: a sitting, until the clock is set back."""
         self._init_failures = 0
         self._pending: Mapping[str, object] | None = None
         """The action whose requests failed."""
@@ -138,10 +138,17 @@ class Ledger:
     @property
     def seconds(self) -> float:
         """Time played over all sittings, up to the last line."""
-        if not self._sitting_ts:
+        if not self._stretch_ts:
             return 0.0
-        sitting = parse_time(self.last_ts) - parse_time(self._sitting_ts)
-        return round(self.tally.seconds + max(sitting, timedelta()).total_seconds(), 3)
+        stretch = parse_time(self.last_ts) - parse_time(self._stretch_ts)
+        return round(self.tally.seconds + stretch.total_seconds(), 3)
+
+    def _note_time(self, ts: str, *, is_new_sitting: bool = False) -> None:
+        """Take note of the time of a line; where the clock was set back, count on from there."""
+        if is_new_sitting or ts < self.last_ts:
+            self.tally.seconds = self.seconds
+            self._stretch_ts = ts
+        self.last_ts = ts
 
     def totals(self) -> RunEnded:
         """Return the last line of a run whose last action has been taken."""
@@ -157,13 +164,11 @@ class Ledger:
 
     def advance(self, event: Event, ts: str, after: State | None = None) -> None:
         """Take note of a line; `after` is the state that an action led to."""
+        self._note_time(ts, is_new_sitting=isinstance(event, RunStarted | RunResumed))
         if isinstance(event, RunResumed):
-            self.tally.seconds = self.seconds
-            self._sitting_ts = ts
             self.goal = Goal(event.bank_at, event.bank_rule)
             self.failures = 0
             self._pending = None
-        self.last_ts = ts
         self.next_seq += 1
         is_followed = self._divergence is not None
         self._divergence = None
@@ -175,7 +180,7 @@ class Ledger:
                 self.started = event
                 self.token = event.token
                 self.goal = Goal(event.bank_at, event.bank_rule)
-                self._sitting_ts = self.started_ts = self.last_action_ts = ts
+                self.started_ts = self.last_action_ts = ts
             case Retried(what=what):
                 self.tally.retries += 1
                 self._take_failure(what)
@@ -243,7 +248,8 @@ class Ledger:
         self.tally.flips += plain.is_flip
         self.tally.boards += plain.clears
         self.token = plain.token
-        self.last_ts = self.last_action_ts = plain.ts
+        self._note_time(plain.ts)
+        self.last_action_ts = plain.ts
         self.next_seq += 1
         return True
 
