@@ -6,7 +6,7 @@ Whatever ends a sitting, the journal says so, and the next call goes on from its
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -159,8 +159,9 @@ def play(
         record = Record(watcher)
         client = make_client(record)
         try:
-            if not _resume(order, record, client, clock, watcher):
-                _begin(order, record, client, clock, watcher)
+            last = newest(order.runs_dir, order.base_url, order.seed)
+            if last is None or not _resume(last, order, record, client, clock, watcher):
+                _begin(last, order, record, client, clock, watcher)
             watcher.began(record.ledger, record.path)
             error = _play_on(record, client, watcher)
         finally:
@@ -168,11 +169,10 @@ def play(
         return Outcome(record.ledger, record.path, error)
 
 
-def _resume(order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher) -> bool:
-    """Open the unfinished run of this order; return whether there is one."""
-    path = newest(order.runs_dir, order.base_url, order.seed)
-    if path is None:
-        return False
+def _resume(
+    path: Path, order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher
+) -> bool:
+    """Open the newest run of this order, at `path`, to go on with; return whether it can be."""
     if order.is_fresh:
         _leave(path, clock, watcher)
         return False
@@ -230,8 +230,15 @@ def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
         journal.sync()
 
 
-def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher) -> None:
-    """Ask for a new run and open its journal."""
+def _begin(
+    newest_path: Path | None,
+    order: Order,
+    record: Record,
+    client: Client,
+    clock: Clock,
+    watcher: Watcher,
+) -> None:
+    """Ask for a new run and open its journal, after that at `newest_path` if there is one."""
     try:
         beginning = client.init(order.seed)
     except ServiceUnavailable as exc:
@@ -248,7 +255,6 @@ def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: 
             f"the service does not describe the game as in the run {last.run_id}; "
             f"the verb check shows the difference"
         )
-    newest_path = newest(order.runs_dir, order.base_url, order.seed)
     run_id = new_run_id(order.seed, clock.now(), newest_path)
     started = events.RunStarted(
         journal_version=events.JOURNAL_VERSION,
@@ -264,7 +270,14 @@ def _begin(order: Order, record: Record, client: Client, clock: Clock, watcher: 
         spec=spec,
         spec_sha256=spec_digest(spec),
     )
-    record.open(writer.create(journal_path(order.runs_dir, run_id), clock.now), started)
+    journal = writer.create(journal_path(order.runs_dir, run_id), clock.now)
+    try:
+        record.open(journal, started)
+    except JournalError:
+        if journal.next_seq == 0:
+            with suppress(OSError):
+                journal.path.unlink()
+        raise
 
 
 def _play_on(record: Record, client: Client, watcher: Watcher) -> BotError | None:

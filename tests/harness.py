@@ -31,7 +31,11 @@ BOT: Final = (sys.executable, "-m", "bot")
 PATIENCE_S: Final = 120.0
 """How long a process is waited for before its test fails, on the slowest machine."""
 
-STOPS: Final = {"SIGINT": (signal.SIGINT, 130), "SIGTERM": (signal.SIGTERM, 143)}
+STOPS: Final = {
+    "SIGINT": (signal.SIGINT, 130),
+    "SIGTERM": (signal.SIGTERM, 143),
+    "SIGHUP": (signal.SIGHUP, 129),
+}
 """Name of each signal that stops the bot: the signal, and the exit code it brings."""
 
 

@@ -28,7 +28,9 @@ from standins import Reply, Request, StandIn, always, journal_lines, reply
 from bot import solver
 from bot.cli import process
 from bot.cli.commands import cli
+from bot.cli.signals import STOPS, heed_signals
 from bot.client import client
+from bot.client.clock import StopRequest
 from bot.garland import flip, target
 
 pytestmark = pytest.mark.usefixtures("alone")
@@ -439,9 +441,21 @@ def test_an_interrupt_outside_of_a_sitting_ends_with_130(monkeypatch: pytest.Mon
 
 
 def test_the_signals_are_as_they_were_after_a_call() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(number) for number in STOPS]
     assert run("--local", "--bank-at=0", "--quiet") == 0
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in STOPS] == before
+
+
+def test_a_terminal_that_closes_stops_the_bot_unless_it_was_started_with_nohup() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    with heed_signals(StopRequest()):
+        assert callable(signal.getsignal(signal.SIGHUP))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with heed_signals(StopRequest()):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("flag", ["--json", "--fresh"])

@@ -243,7 +243,7 @@ def test_signals_over_and_over_do_not_put_off_the_end(tmp_path: Path) -> None:
     check_suspended(tmp_path, 143)
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_after_the_end_of_a_run_takes_nothing_of_what_it_earned(
     signal_number: int, tmp_path: Path
 ) -> None:

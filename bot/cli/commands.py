@@ -65,7 +65,7 @@ TOML file (bank_at = 21050); a flag wins over the environment, that over the fil
 Exit codes: 0 banked as asked; 1 ended otherwise, or a replay found a fault; 2 usage;
 69 service unavailable; 70 fault of the bot; 74 journal; 75 try later; 76 the service
 contradicts the rules; 77 token refused, run abandoned; 78 configuration;
-130/143 stopped. After 69, 75, 76, 130 and 143 the next call goes on with the run.
+129/130/143 stopped. After 69, 75, 76 and these three the next call goes on with the run.
 """,
 )
 @click.option("--fresh", is_flag=True, help="Begin a new run though one is unfinished.")

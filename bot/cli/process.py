@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 from typing import NoReturn
 
 import click
 
+from bot.cli.signals import STOPS, meet
 from bot.console import streams
 from bot.errors import BotError, OutputError, UsageError
 
@@ -20,8 +20,7 @@ def main() -> NoReturn:
     """Run the command line of this process, and end it with the exit code that was earned."""
     _occupy_standard_streams()
     code = run(sys.argv[1:])
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: os._exit(code))  # what was earned is earned
+    meet(lambda *_: os._exit(code), *STOPS)  # what was earned is earned
     _flush(sys.stdout)
     _flush(sys.stderr)
     sys.exit(code)

@@ -7,18 +7,29 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from bot.client.clock import StopRequest
 
-STOPS: Final = (signal.SIGINT, signal.SIGTERM)
-"""The signals that ask the bot to stop."""
+STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that ask the bot to stop; the last one comes when its terminal is closed."""
+
+Handler: TypeAlias = Callable[[int, FrameType | None], object]
+
+
+def meet(handler: Handler, *numbers: int) -> dict[int, Any]:
+    """Let `handler` meet the signals of these numbers; return what met each before.
+
+    A SIGHUP that is ignored stays so: that is what nohup is for.
+    """
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()
+    return {number: signal.signal(number, handler) for number in numbers if number not in ignored}
 
 
 @contextmanager
-def handling(handler: Callable[[int, FrameType | None], object], *numbers: int) -> Iterator[None]:
-    """Let `handler` meet the signals of these numbers."""
-    before = {number: signal.signal(number, handler) for number in numbers}
+def handling(handler: Handler, *numbers: int) -> Iterator[None]:
+    """Let `handler` meet the signals of these numbers, for a `with` to hold."""
+    before = meet(handler, *numbers)
     try:
         yield
     finally:
@@ -27,7 +38,7 @@ def handling(handler: Callable[[int, FrameType | None], object], *numbers: int) 
 
 
 def heed_signals(stop: StopRequest) -> AbstractContextManager[None]:
-    """Let SIGINT and SIGTERM ask to stop; a second SIGINT ends the process at once."""
+    """Let each of `STOPS` ask to stop; a second SIGINT ends the process at once."""
 
     def ask(number: int, _: FrameType | None) -> None:
         if stop.signal_number is None:
@@ -39,5 +50,5 @@ def heed_signals(stop: StopRequest) -> AbstractContextManager[None]:
 
 
 def leave_at_signals(exit_code: int) -> AbstractContextManager[None]:
-    """Let SIGINT and SIGTERM end the process at once, with what the sitting has earned."""
+    """Let each of `STOPS` end the process at once, with what the sitting has earned."""
     return handling(lambda *_: os._exit(exit_code), *STOPS)
