@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import io
 import os
@@ -138,6 +139,16 @@ def test_a_journal_that_cannot_be_compressed_stays_and_nothing_beside_it(
         carry_out(Chore(path, 0, is_compressing=True))
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == plain()
+
+
+def test_what_another_process_is_compressing_is_left_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+    with path.open("rb") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        carry_out(Chore(path, 0, is_compressing=True))
+        assert [*tmp_path.iterdir()] == [path]
+    compress(path)
 
 
 @pytest.mark.parametrize("is_compressing", [False, True], ids=["remove", "compress"])

@@ -41,6 +41,7 @@ from standins import (
 
 from bot.cli import monitoring
 from bot.cli.monitoring import METRICS_EVERY_S, Notifier
+from bot.console import streams
 from bot.journal.lock import lock
 
 INIT: Final = "/api/games/sunpleat/init?seed=7"
@@ -100,7 +101,7 @@ ENDINGS: Final = {
 def test_a_call_is_pinged_at_its_start_and_with_how_it_ended(
     code: int, suffix: str, pinged: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    notifier = Notifier(f"{pinged.url}/a-b-c")
+    notifier = Notifier(f"{pinged.url}/a-b-c", streams.say)
     notifier.start()
     notifier.end(code)
     assert targets(pinged) == ["/a-b-c/start", f"/a-b-c{suffix}"]
@@ -124,7 +125,7 @@ def test_a_call_is_pinged_at_its_start_and_with_how_it_ended(
 def test_what_is_pinged_stands_at_the_end_of_the_path_and_before_a_query(
     path: str, expected: list[str], pinged: StandIn
 ) -> None:
-    notifier = Notifier(pinged.url + path)
+    notifier = Notifier(pinged.url + path, streams.say)
     notifier.start()
     notifier.end(0)
     notifier.end(1)
@@ -133,8 +134,8 @@ def test_what_is_pinged_stands_at_the_end_of_the_path_and_before_a_query(
 
 def test_without_an_address_nobody_is_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitoring, "_get", lambda *_: pytest.fail("pinged"))
-    Notifier("").start()
-    Notifier("").end(1)
+    Notifier("", streams.say).start()
+    Notifier("", streams.say).end(1)
 
 
 class Service:
@@ -271,7 +272,7 @@ def test_a_ping_that_fails_is_said_once_each_and_changes_nothing(
     assert (said.code, json.loads(said.out)["score"]) == (0, 3030)
     assert len(service.requests) == 71
     for line in said.err.splitlines():
-        assert line.startswith(f"could not notify {pinged.url}/...: {problem}")
+        assert line.startswith(f"sunpleat-bot: could not notify {pinged.url}/...: {problem}")
         assert url not in line
     assert said.err.count("\n") == 2
 
@@ -282,7 +283,7 @@ def test_a_ping_that_nobody_answers_is_said_and_changes_nothing(call: Call) -> N
     secret = url.replace("//", "//me:secret@") + "/secret"
     said = call("--local", "--bank-at=215", "--quiet", f"--notify-url={secret}")
     refused = "ConnectionRefusedError: [Errno 111] Connection refused"
-    assert said == (0, "", f"could not notify {url}/...: {refused}\n" * 2)
+    assert said == (0, "", f"sunpleat-bot: could not notify {url}/...: {refused}\n" * 2)
     shown = call("check", "--local", f"--notify-url={secret}").out
     assert f" {url}/... " in shown
     assert "secret" not in shown
@@ -300,7 +301,7 @@ def test_no_more_than_the_head_of_an_answer_to_a_ping_is_waited_for(
 ) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 9999999999\r\n\r\nOK"
     with StandIn(always(hang(head))) as pinged:
-        Notifier(pinged.url).start()
+        Notifier(pinged.url, streams.say).start()
     assert capsys.readouterr() == ("", "")
 
 
@@ -311,7 +312,7 @@ def test_a_ping_trusts_the_certificates_that_the_machine_trusts(
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
     with StandIn(always(OK), tls=tls) as pinged:
-        notifier = Notifier(f"{pinged.url}/x")
+        notifier = Notifier(f"{pinged.url}/x", streams.say)
         notifier.end(0)
         assert "certificate verify failed" in capsys.readouterr().err
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
@@ -328,7 +329,7 @@ def test_a_ping_is_followed_to_where_its_address_has_moved(
 ) -> None:
     moved = reply(301, b"", ("Location", f"{pinged.url}/new/start"))
     with StandIn(always(moved)) as old:
-        Notifier(f"{old.url}/old").start()
+        Notifier(f"{old.url}/old", streams.say).start()
     assert targets(pinged) == ["/new/start"]
     assert capsys.readouterr() == ("", "")
 
@@ -344,7 +345,7 @@ def test_a_signal_leaves_a_ping_less_time(
     monkeypatch.setattr(monitoring, "HASTY_PING_S", 0.1)
     with StandIn(always(hang())) as pinged:
         url = pinged.url
-        Notifier(url).end(code)
+        Notifier(url, streams.say).end(code)
     assert capsys.readouterr().err.endswith(f": no answer within {seconds} s\n")
 
 
@@ -371,7 +372,7 @@ def test_a_process_that_leaves_a_ping_behind_ends_in_silence(tmp_path: Path) -> 
         )
     late = "no answer within 0.1 s"
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert ended.stderr == f"could not notify {url}: {late}\n" * 2
+    assert ended.stderr == f"sunpleat-bot: could not notify {url}: {late}\n" * 2
 
 
 # Figures for Prometheus
@@ -552,7 +553,9 @@ def test_a_full_disk_leaves_the_figures_before_is_said_once_and_the_game_goes_on
     FIGURES.write_text("# of the call before\n")
     monkeypatch.setattr(prometheus_client.exposition, "open", FullDisk, raising=False)
     said = call("--local", "--bank-at=3030", "--quiet", f"--metrics-file={FIGURES}")
-    problem = "could not write the metrics file figures.prom: No space left on device\n"
+    problem = (
+        "sunpleat-bot: could not write the metrics file figures.prom: No space left on device\n"
+    )
     assert said == (0, "", problem)
     assert FIGURES.read_text() == "# of the call before\n"
     assert sorted(path.name for path in Path().iterdir()) == [str(FIGURES), "runs"]
@@ -575,7 +578,7 @@ def test_figures_that_cannot_be_written_are_said_once_and_the_game_goes_on(
     Path("folder").mkdir()
     Path("file").touch()
     said = call("--local", "--bank-at=3030", "--quiet", f"--metrics-file={place}")
-    assert said == (0, "", f"could not write the metrics file {place}: {problem}\n")
+    assert said == (0, "", f"sunpleat-bot: could not write the metrics file {place}: {problem}\n")
     assert sorted(path.name for path in Path().iterdir()) == ["file", "folder", "runs"]
     assert list(Path("folder").iterdir()) == []
 
@@ -592,8 +595,8 @@ def test_figures_without_the_library_for_them_are_refused_with_what_to_install(
             78,
             "",
             (
-                "sunpleat-bot: metrics_file needs prometheus_client: "
-                "pip install 'sunpleat-bot[metrics]'\n"
+                "sunpleat-bot: metrics_file needs prometheus_client; in the project's folder, "
+                "pip install '.[metrics]' brings it\n"
             ),
         )
         assert service.requests == pinged.requests == []

@@ -943,7 +943,8 @@ def test_without_the_extra_it_says_how_to_get_it(
     monkeypatch.setattr(reporting, "PARTS", ("jinja2", "no_such_package"))
     assert run(["report", *arguments, "--runs-dir", str(night.parent)]) == 78
     assert capsys.readouterr().err == (
-        "sunpleat-bot: the report needs no_such_package: pip install 'sunpleat-bot[report]'\n"
+        "sunpleat-bot: the report needs no_such_package; in the project's folder, "
+        "pip install '.[report]' brings it\n"
     )
 
 

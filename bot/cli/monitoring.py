@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -17,7 +18,6 @@ import requests
 
 from bot.client.environment import settle
 from bot.client.transport import USER_AGENT, describe_error
-from bot.console import streams
 from bot.console.displays import Display
 from bot.errors import ConfigError, TryLater
 from bot.journal.reader import parse_time
@@ -41,9 +41,10 @@ class Notifier:
     that found another bot at the run (75, too) never began and says nothing.
     """
 
-    def __init__(self, url: str) -> None:
-        """Ping `url`; an empty one is never pinged."""
+    def __init__(self, url: str, tell: Callable[[str], object]) -> None:
+        """Ping `url`, an empty one never; `tell` people of a ping that fails."""
         self._url = url
+        self._tell = tell
         self._has_begun = False
 
     def start(self) -> None:
@@ -75,7 +76,7 @@ class Notifier:
         thread.start()
         thread.join(seconds)
         for problem in problems:
-            streams.say(f"could not notify {masked(self._url)}: {problem}")
+            self._tell(f"could not notify {masked(self._url)}: {problem}")
 
 
 def masked(url: str) -> str:
@@ -103,8 +104,8 @@ def _get(url: str, seconds: float) -> list[str]:
 class Metrics(Display):
     """Writes the figures of a run for the textfile collector of node_exporter."""
 
-    def __init__(self, path: Path, base_url: str, seed: int) -> None:
-        """Write to `path`, which should end in `.prom`.
+    def __init__(self, path: Path, base_url: str, seed: int, tell: Callable[[str], object]) -> None:
+        """Write to `path`, which should end in `.prom`; `tell` people once if it cannot be.
 
         Raises:
             ConfigError: the library for it is not installed.
@@ -113,9 +114,11 @@ class Metrics(Display):
             from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415 - optional
         except ImportError as exc:
             raise ConfigError(
-                "metrics_file needs prometheus_client: pip install 'sunpleat-bot[metrics]'"
+                "metrics_file needs prometheus_client; in the project's folder, "
+                "pip install '.[metrics]' brings it"
             ) from exc
         self._path = path
+        self._tell = tell
         self._registry = CollectorRegistry()
         self._next_at = 0.0
         self._has_failed = False
@@ -166,5 +169,5 @@ class Metrics(Display):
             write_to_textfile(str(self._path), self._registry)
         except OSError as exc:
             if not self._has_failed:
-                streams.say(f"could not write the metrics file {self._path}: {exc.strerror}")
+                self._tell(f"could not write the metrics file {self._path}: {exc.strerror}")
             self._has_failed = True

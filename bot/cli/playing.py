@@ -31,15 +31,15 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
     Raises:
         ConfigError: no play lands on the threshold.
     """
-    notifier = Notifier(settings.notify_url)
+    display = choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
+    notifier = Notifier(settings.notify_url, display.error)
     try:
         check_goal(settings.goal)
     except ConfigError as exc:
         notifier.end(exc.exit_code)
         raise
-    display = choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
     if settings.metrics_file is not None:
-        metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed)
+        metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed, display.error)
         display = Several(display, metrics)
     stop = StopRequest()
     exit_code = BotError.exit_code

@@ -67,7 +67,8 @@ def check_parts() -> None:
     missing = [name for name in PARTS if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"the report needs {' and '.join(missing)}: pip install 'sunpleat-bot[report]'"
+            f"the report needs {' and '.join(missing)}; in the project's folder, "
+            "pip install '.[report]' brings it"
         )
 
 

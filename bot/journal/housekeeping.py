@@ -5,6 +5,7 @@ A run that can still go on is never touched, nor a file that is no journal.
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import os
@@ -75,8 +76,8 @@ def carry_out(chore: Chore) -> None:
             _compress(chore.path)
         else:
             chore.path.unlink()
-    except FileNotFoundError:
-        return  # somebody else did it
+    except (FileNotFoundError, BlockingIOError):
+        return  # somebody else did it, or is at it
     except OSError as exc:
         what = "compress" if chore.is_compressing else "remove"
         raise JournalError(f"cannot {what} {chore.path}: {exc.strerror or exc}") from exc
@@ -99,22 +100,28 @@ def _compress(path: Path) -> None:
 
     Its last lines are a member of their own, which any reader of gzip takes for a part of
     the whole; so they can be read without the rest.
+
+    Raises:
+        BlockingIOError: another process is at it.
     """
     part = path.with_name(f".{path.name}.gz.part")
-    try:
-        with path.open("rb") as source, part.open("wb") as target:
-            _write_member(target, source, _start_of_tail(source))
-            _write_member(target, source, None)
-            target.flush()
-            os.fsync(target.fileno())
-        shutil.copystat(path, part)
-        with path.open("rb") as source, gzip.open(part) as copy:
-            if _digest(source) != _digest(copy):
-                raise OSError(f"the copy {part} is not what was written")
-        part.replace(_packed(path))
-    finally:
-        part.unlink(missing_ok=True)
-    path.unlink()
+    with path.open("rb") as source:
+        fcntl.flock(source, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            with part.open("wb") as target:
+                _write_member(target, source, _start_of_tail(source))
+                _write_member(target, source, None)
+                target.flush()
+                os.fsync(target.fileno())
+            shutil.copystat(path, part)
+            source.seek(0)
+            with gzip.open(part) as copy:
+                if _digest(source) != _digest(copy):
+                    raise OSError(f"the copy {part} is not what was written")
+            part.replace(_packed(path))
+        finally:
+            part.unlink(missing_ok=True)
+        path.unlink()
 
 
 def _start_of_tail(source: Any) -> int:
