@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pytest
 from calls import told
+from filelock import FileLock
 from harness import Disk, plan_game, run_events, started, taken, write_journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -1142,6 +1143,21 @@ def test_a_lock_that_cannot_be_asked_for_is_held_by_nobody(
 def test_a_lock_makes_the_folder(tmp_path: Path) -> None:
     with lock(tmp_path / "a" / "b", "http://a", 7):
         assert lock_path(tmp_path / "a" / "b", "http://a", 7).exists()
+
+
+def test_a_lock_file_of_somebody_else_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with lock(tmp_path, "http://a", 7):
+        pass
+
+    def acquire(_: FileLock) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    path = lock_path(tmp_path, "http://a", 7)
+    with told(JournalError, f"cannot write the lock file {path}: Permission denied"):
+        lock(tmp_path, "http://a", 7)
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/runs", "/dev/null"])

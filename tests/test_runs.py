@@ -247,7 +247,8 @@ def test_where_there_is_no_run_that_is_said(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert process.run(command) == 2
-    assert capsys.readouterr().err == "sunpleat-bot: there is no run in runs\n"
+    there = Path("runs").absolute()
+    assert capsys.readouterr().err == f"sunpleat-bot: there is no run in {there}\n"
 
 
 # All runs
@@ -289,7 +290,7 @@ def test_a_start_is_the_one_in_the_name_then_the_one_in_the_first_line(
 def test_where_there_are_no_runs_the_list_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     assert result(capsys, "runs") == []
     assert process.run(["runs"]) == 0
-    assert capsys.readouterr().err == "there is no run in runs\n"
+    assert capsys.readouterr().err == f"there is no run in {Path('runs').absolute()}\n"
 
 
 def test_what_holds_no_run_is_not_listed_and_what_cannot_be_read_is_damaged(
@@ -545,9 +546,7 @@ def test_old_finished_runs_are_compressed_and_stay_the_same(
         {**run, "journal": ""} for run in listed
     ]
     assert prune("--keep", "3", "--compress", "--yes") == 0  # a second time: nothing is left
-    assert capsys.readouterr().out == (
-        "nothing to compress: no more than 3 finished runs are as they were\n"
-    )
+    assert capsys.readouterr().out == ("nothing to compress beyond the newest 3 finished runs\n")
     assert prune("--keep", "4", "--yes") == 0
     assert not (full_folder / f"{run_id(1)}.jsonl.gz").exists()
     assert packed.exists()

@@ -167,7 +167,7 @@ def runs(runs_dir: Path, *, as_json: bool) -> int:
         ]
         streams.answer("  ".join(cells).rstrip())
     if not summaries:
-        streams.say(f"there is no run in {runs_dir}")
+        streams.say(f"there is no run in {runs_dir.absolute()}")
     return 0
 
 
@@ -187,7 +187,7 @@ def prune(
     for chore in chores:
         tell(streams.one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
     if not chores:
-        tell(f"nothing to {what}: no more than {keep} finished runs are as they were")
+        tell(f"nothing to {what} beyond the newest {keep} finished runs")
     is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
     for chore in chores if is_agreed else ():
         carry_out(chore)

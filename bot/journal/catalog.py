@@ -48,7 +48,7 @@ def latest(runs_dir: Path) -> Path:
         begun = [(ts, path) for _, path in same_second if (ts := _first_time(path)) is not None]
         if begun:
             return max(begun)[1]
-    raise UsageError(f"there is no run in {runs_dir}")
+    raise UsageError(f"there is no run in {runs_dir.absolute()}")
 
 
 def _start(item: tuple[RunId, Path]) -> str:

@@ -52,7 +52,10 @@ def lock(runs_dir: Path, base_url: str, seed: int) -> AbstractContextManager[obj
                 f"the disk of the runs folder {runs_dir} has no file locks; "
                 f"choose a folder on a local disk with --runs-dir"
             ) from exc
-        raise JournalError(f"cannot write in the runs folder {runs_dir}: {exc.strerror}") from exc
+        what = (
+            f"the lock file {path}" if os.path.lexists(path) else f"in the runs folder {runs_dir}"
+        )
+        raise JournalError(f"cannot write {what}: {exc.strerror}") from exc
 
 
 def is_locked(runs_dir: Path, base_url: str, seed: int) -> bool:
