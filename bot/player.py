@@ -1,6 +1,7 @@
 """The loop: ask `strategy`, send by `client`, check against `rules`, write to `journal`.
 
-Whatever ends a sitting, the journal says so, and the next call goes on from its last line.
+A sitting that ends says so in the journal where it can; the next call goes on from the last
+whole line in any case.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The verbs that look at journals: `replay`, `runs` and `status`. Results go to stdout."""
+"""The verbs that look at journals, and keep house among them: `replay`, `runs` and `status`."""
 
 from __future__ import annotations
 

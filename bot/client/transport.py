@@ -30,7 +30,7 @@ from bot.client.clock import SLICE_S, StopRequest
 from bot.client.environment import Surroundings
 from bot.client.limits import LONGEST_TIMEOUT_S
 
-USER_AGENT: Final = f"sunpleat-bot/{__version__} (unattended player of Sunpleat; sunpleat-bot)"
+USER_AGENT: Final = f"sunpleat-bot/{__version__} (unattended player of Sunpleat)"
 
 MAX_ANSWER: Final = 2**20
 """Bytes of the longest body that is taken for an answer."""

@@ -87,7 +87,7 @@ class Retried(NamedTuple):
     excerpt: str
     """At most 200 characters of the answer."""
     wait_s: float
-    """Seconds until it was sent again; 0 where it was not."""
+    """Seconds that were to pass before it was sent again; 0: none, or it was not sent again."""
 
 
 class Refused(NamedTuple):
