@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BANKED = 0
-"""Exit code of a run that was banked as asked."""
-ENDED_OTHERWISE = 1
+AS_ASKED = 0
+"""Exit code of a run that was banked as asked, and of a journal that was verified."""
+OTHERWISE = 1
 """Exit code of a run that ended in another way, and of a replay that found a fault."""
 
 
@@ -108,6 +108,11 @@ class TokenRefused(BotError):
     """The service does not take the token any more, so this run cannot go on."""
 
     exit_code = 77
+
+    def __init__(self, cause: str) -> None:
+        """Keep what the service says as `cause`."""
+        super().__init__(f"the service refuses the token: {cause}")
+        self.cause = cause
 
 
 class ConfigError(BotError):

@@ -17,6 +17,8 @@ from bot.client.client import Client, Listener
 from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind
 from bot.errors import (
+    AS_ASKED,
+    OTHERWISE,
     BotError,
     ConfigError,
     Contradiction,
@@ -84,7 +86,7 @@ class Outcome(NamedTuple):
         """The exit code that this sitting earned."""
         if self.error is not None:
             return self.error.exit_code
-        return 0 if self.ledger.earned else 1
+        return AS_ASKED if self.ledger.earned else OTHERWISE
 
 
 class Record:

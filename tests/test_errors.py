@@ -64,7 +64,7 @@ def test_no_error_is_without_an_exit_code_in_this_table() -> None:
 
 
 def test_the_ends_of_a_run_have_their_exit_codes() -> None:
-    assert (errors.BANKED, errors.ENDED_OTHERWISE) == (0, 1)
+    assert (errors.AS_ASKED, errors.OTHERWISE) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -599,7 +599,7 @@ def test_figures_without_the_library_for_them_are_refused_with_what_to_install(
                 "pip install '.[metrics]' brings it\n"
             ),
         )
-        assert service.requests == pinged.requests == []
+        assert (service.requests, targets(pinged)) == ([], ["/78"])
     assert list(Path().iterdir()) == []
     assert call("--local", "--bank-at=0", "--quiet") == (0, "", "")
 

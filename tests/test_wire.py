@@ -315,7 +315,9 @@ def test_a_value_that_is_missing_is_not_null() -> None:
         ({"ok": False, "error": "Bad Signature"}, "Bad Signature", True),
         ({"ok": False, "reason": "session expired"}, "session expired", True),
         ({"ok": False, "reason": "busy"}, "busy", False),
-        ({"ok": False}, "null", False),
+        ({"ok": False}, "no reason given", False),
+        ({"ok": False, "stateToken": "x"}, "no reason given", False),
+        ({"ok": False, "message": "your token has expired"}, "your token has expired", True),
         ({"ok": False, "reason": {"code": 7}}, '{"code": 7}', False),
         ({"ok": False, "reason": ["token"]}, '["token"]', True),
     ],
@@ -341,6 +343,8 @@ TROUBLE: Final = [
     "timeout while reading the token",
     "reading the token timed out",
     "token time-out",
+    "Unexpected token '<' in an invalid answer: no JSON",
+    "invalid request rate: token bucket rejected it, try again",
 ]
 
 
@@ -348,6 +352,22 @@ TROUBLE: Final = [
 def test_trouble_that_will_pass_is_not_about_the_token(reason: str) -> None:
     assert refusal({"ok": False, "reason": reason}) == (reason, False)
     assert is_about_trouble(reason)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Invalid token: payload is not valid JSON",
+        "stateToken could not be parsed as JSON",
+        "state token expired, please start a new game and try again",
+        "session expired (timed out)",
+        "Unexpected token in JSON: the state token is malformed",
+        "bad signature; try again",
+    ],
+)
+def test_what_is_wrong_with_the_token_itself_does_not_pass(reason: str) -> None:
+    assert refusal({"ok": False, "reason": reason}) == (reason, True)
+    assert not is_about_trouble(reason)
 
 
 @pytest.mark.parametrize("reason", ["Invalid JSON Web Token", "who are you?", "", "jwt expired"])
@@ -587,8 +607,12 @@ def test_an_observation_in_words_is_passed_over() -> None:
 
 @pytest.mark.parametrize("changed", [{}, {"stateToken": ""}, {"token": 7}, {"state": {}}])
 def test_an_answer_without_a_token_is_broken(changed: dict[str, object]) -> None:
-    with pytest.raises(BrokenAnswer, match=r"^the answer has no token$"):
+    with pytest.raises(
+        BrokenAnswer, match=r"^the answer has no token; the setting wire\.token names"
+    ):
         discover({"garland": [-2, -1, 3], **changed}, WireSettings())
+    with pytest.raises(BrokenAnswer, match=r"^the answer has no token$"):
+        discover({"garland": [1, 2, 3], **changed}, WireSettings())
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from bot.cli.settings import LOCAL, Settings, is_file
 from bot.cli.signals import handling, heed_signals
 from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS
 from bot.console import streams
-from bot.errors import BANKED, ENDED_OTHERWISE, BotError, Stopped, TokenRefused, UsageError
+from bot.errors import AS_ASKED, OTHERWISE, BotError, Stopped, TokenRefused, UsageError
 from bot.replay.verify import MAX_PROBLEMS, Verification
 from bot.report.text import duration
 
@@ -39,7 +39,7 @@ def replay(path: Path, *, as_json: bool) -> int:
     verification = Verification(path)
     verification.run()
     _tell(verification, None, as_json=as_json)
-    return BANKED if verification.is_verified else ENDED_OTHERWISE
+    return AS_ASKED if verification.is_verified else OTHERWISE
 
 
 def audit(path: Path, settings: Settings, base_url: str, size: int | None, *, as_json: bool) -> int:
@@ -67,7 +67,7 @@ def audit(path: Path, settings: Settings, base_url: str, size: int | None, *, as
     started = verification.ledger.started
     if not verification.is_verified or started is None:
         _tell(verification, None, as_json=as_json)
-        return ENDED_OTHERWISE
+        return OTHERWISE
     findings = auditing.Findings()
     error: BotError | None = None
     try:
@@ -78,15 +78,15 @@ def audit(path: Path, settings: Settings, base_url: str, size: int | None, *, as
         error = exc
     _tell(verification, findings, as_json=as_json)
     if findings.problems:
-        return ENDED_OTHERWISE
+        return OTHERWISE
     if error is not None:
         raise error
     if findings.refused:
         raise TokenRefused(
-            f"{findings.refused} of {findings.asked} old tokens were refused, which is no fault "
+            f"{findings.refused} of {findings.asked} old ones were refused, which is no fault "
             f"of the run: {findings.refusal}"
         )
-    return BANKED
+    return AS_ASKED
 
 
 def watch(path: Path) -> int:
@@ -110,9 +110,9 @@ def watch(path: Path) -> int:
         for number, move in enumerate(moves, 1):
             streams.answer(describe_move(number, move))
     if verification.is_verified:
-        return BANKED
+        return AS_ASKED
     _tell(verification, None, as_json=False)
-    return ENDED_OTHERWISE
+    return OTHERWISE
 
 
 def status(path: Path, *, as_json: bool) -> int:

@@ -29,18 +29,18 @@ def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
     """Play one sitting, show it, and notify of it; return the exit code that it earned.
 
     Raises:
-        ConfigError: no play lands on the threshold.
+        ConfigError: no play lands on the threshold, or figures cannot be written.
     """
     display = choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
     notifier = Notifier(settings.notify_url, display.error)
     try:
         check_goal(settings.goal)
+        if settings.metrics_file is not None:
+            place = (settings.metrics_file, settings.base_url, settings.seed)
+            display = Several(display, Metrics(*place, display.error))
     except ConfigError as exc:
         notifier.end(exc.exit_code)
         raise
-    if settings.metrics_file is not None:
-        metrics = Metrics(settings.metrics_file, settings.base_url, settings.seed, display.error)
-        display = Several(display, metrics)
     stop = StopRequest()
     exit_code = BotError.exit_code
     with heed_signals(stop):

@@ -130,7 +130,7 @@ class Client:
         try:
             beginning, _ = self._exchange(None, attempt, give_up_s)
         except TokenRefused as exc:
-            raise ServiceUnavailable(str(exc)) from exc
+            raise ServiceUnavailable(f"the service refuses init: {exc.cause}") from exc
         return beginning
 
     def resume(self, places: Mapping[str, object]) -> None:

@@ -39,19 +39,20 @@ class Surroundings:
 def settle(environ: Mapping[str, str], base_url: str, *, use_proxies: bool) -> Surroundings:
     """Read the environment for a service at `base_url`.
 
+    Which proxies there are, with the hosts that need none, requests reads from the process's own.
+
     Raises:
         ConfigError: a variable names a file that cannot be used, or an impossible proxy.
     """
     _check_key_log(environ.get(KEY_LOG_VARIABLE))
-    ca_bundle = next((environ[name] for name in CA_VARIABLES if environ.get(name)), None)
-    if ca_bundle is not None:
-        name = next(name for name in CA_VARIABLES if environ.get(name))
-        _check_ca_bundle(name, ca_bundle)
+    variable = next((name for name in CA_VARIABLES if environ.get(name)), None)
+    if variable is not None:
+        _check_ca_bundle(variable, environ[variable])
     named = get_environ_proxies(base_url) if use_proxies else {}
     proxies = {scheme: proxy for scheme, proxy in named.items() if scheme in PROXY_KEYS}
     if proxy := select_proxy(base_url, proxies):
         _check_proxy(proxy, environ)
-    return Surroundings(ca_bundle or certifi.where(), proxies)
+    return Surroundings(environ[variable] if variable else certifi.where(), proxies)
 
 
 def _check_ca_bundle(variable: str, path: str) -> None:

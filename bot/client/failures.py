@@ -21,12 +21,10 @@ from bot.errors import (
     ServiceUnavailable,
     TokenRefused,
 )
+from bot.journal.events import MAX_EXCERPT
 from bot.wire.layout import Reading
-from bot.wire.refusals import is_about_trouble
+from bot.wire.refusals import MAX_REASON, is_about_trouble, reason_in
 from bot.wire.values import parse_json
-
-EXCERPT: Final = 200
-"""Characters of an answer that are kept to tell what it was."""
 
 
 class Kind(Enum):
@@ -63,7 +61,7 @@ PATIENCE: Final[Mapping[Kind, Patience]] = {
     Kind.BROWSER_CHECK: Patience(tries=4, first_wait_s=15),
     Kind.DIFFERS: Patience(tries=2),
     Kind.REFUSED: Patience(tries=4),
-    Kind.TOKEN: Patience(tries=2),
+    Kind.TOKEN: Patience(tries=2, first_wait_s=5),
     Kind.MOVED: Patience(tries=5, first_wait_s=0),
     Kind.FINAL: Patience(tries=1),
 }
@@ -88,7 +86,7 @@ class Failure(Exception):
         self.kind = kind
         self.cause = cause
         self.status = status
-        self.excerpt = excerpt[:EXCERPT]
+        self.excerpt = excerpt[:MAX_EXCERPT]
         self.retry_after_s = retry_after_s
         """Seconds that the service asks to wait, None where it does not or makes no sense."""
         self.reading = reading
@@ -123,7 +121,7 @@ class Failure(Exception):
                 f"the service refused {what}, a legal action, {times}: {self.cause}"
             )
         if self.kind is Kind.TOKEN:
-            return TokenRefused(f"the service refuses the token: {self.cause}")
+            return TokenRefused(self.cause)
         if self.kind is Kind.BROWSER_CHECK:
             return ServiceUnavailable(f"the service asks for a browser: {self.cause}")
         return ServiceUnavailable(f"{what} was sent {times}, and not again: {self.cause}")
@@ -148,7 +146,7 @@ def from_status(
     status: int, headers: Mapping[str, str], body: bytes, *, sent_bytes: int, now: datetime
 ) -> Failure:
     """Return the failure that an answer with a status other than 200 is."""
-    excerpt = body[: 4 * EXCERPT].decode("utf-8", "replace")
+    excerpt = body[: 4 * MAX_EXCERPT].decode("utf-8", "replace")
     kind = Kind.TRANSIENT
     cause = describe_status(status, headers)
     is_page = "html" in headers.get("Content-Type", "").lower() or excerpt.lstrip()[:1] == "<"
@@ -204,7 +202,5 @@ def _reason(body: bytes) -> str | None:
         return None
     if not isinstance(answer, dict):
         return None
-    reason = next(
-        (answer[key] for key in ("reason", "error", "message", "detail") if key in answer), answer
-    )
-    return reason[:EXCERPT] if isinstance(reason, str) else json.dumps(reason)[:EXCERPT]
+    reason = reason_in(answer)
+    return json.dumps(answer)[:MAX_REASON] if reason is None else reason

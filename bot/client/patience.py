@@ -69,7 +69,7 @@ def persist(
 
     retrying = Retrying(
         sleep=sleep,
-        wait=_wait,
+        wait=lambda state: _wait(state, give_up_at - clock.monotonic()),
         stop=is_enough,
         retry=retry_if_exception_type(Failure),
         before_sleep=lambda state: report(
@@ -80,15 +80,17 @@ def persist(
     return retrying(again)
 
 
-def _wait(state: RetryCallState) -> float:
-    """Return the seconds to wait before the next attempt."""
+def _wait(state: RetryCallState, left_s: float) -> float:
+    """Return the seconds to wait before the next attempt, with `left_s` to give up."""
     failure = _failure(state)
     first_wait_s = PATIENCE[failure.kind].first_wait_s
     if not first_wait_s:
         return 0.0
     growing = wait_exponential(multiplier=first_wait_s, max=LONGEST_WAIT_S)
-    normal = growing + wait_random(0, JITTER_S)
-    return max(normal(state), failure.retry_after_s or 0.0)
+    wait_s = (growing + wait_random(0, JITTER_S))(state)
+    if failure.kind is Kind.TOKEN:  # a run is not left in doubt for want of time
+        wait_s = min(wait_s, max(left_s, 0.0) / 2)
+    return max(wait_s, failure.retry_after_s or 0.0)
 
 
 def _failure(state: RetryCallState) -> Failure:

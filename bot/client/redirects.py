@@ -47,16 +47,15 @@ def redirected(
 
 
 def moved_along(url: str, before: str, after: str) -> str:
-    """Return the address of `action`, `url`, after another request moved.
+    """Return the address of `action`, `url`, after `init` moved.
 
     Where `before` became `after` by a change of base alone, `url` takes the new base too.
     """
-    old, new = urlsplit(before), urlsplit(after)
-    for path in (INIT_PATH, ACTION_PATH):
-        if old.path.endswith(path) and new.path.endswith(path):
-            base = new._replace(path=new.path.removesuffix(path), query="", fragment="")
-            return base.geturl() + ACTION_PATH
-    return url
+    new = urlsplit(after)
+    if not (urlsplit(before).path.endswith(INIT_PATH) and new.path.endswith(INIT_PATH)):
+        return url
+    base = new._replace(path=new.path.removesuffix(INIT_PATH), query="", fragment="")
+    return base.geturl() + ACTION_PATH
 
 
 def _is_same_site(old: str, new: str) -> bool:

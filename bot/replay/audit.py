@@ -42,8 +42,6 @@ class Move(NamedTuple):
 class Findings:
     """What a service said."""
 
-    asked: int = 0
-    """Moves that were sent again."""
     agreed: int = 0
     """Answers that were as the journal has them."""
     refused: int = 0
@@ -51,6 +49,11 @@ class Findings:
     refusal: str = ""
     """Its words for that, the last time."""
     problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def asked(self) -> int:
+        """Moves that were sent again and answered."""
+        return self.agreed + self.refused + len(self.problems)
 
     def to_json(self) -> dict[str, object]:
         """Return the counts for programs."""
@@ -124,12 +127,11 @@ def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:
     """
     refused_in_a_row = 0
     for move in asked:
-        findings.asked += 1
         try:
             step = client.act(move.token, move.action, move.after)
         except TokenRefused as exc:
             findings.refused += 1
-            findings.refusal = str(exc)
+            findings.refusal = exc.cause
             refused_in_a_row += 1
             if refused_in_a_row == MAX_REFUSALS:
                 return

@@ -93,7 +93,9 @@ def _find_token(answer: object, entries: list[tuple[Path, object]], settings: Wi
         raise BrokenAnswer(
             f"the answer has no token at {place}, where the setting wire.token points"
         )
-    raise BrokenAnswer("the answer has no token")
+    is_fresh = any(is_same(value, list(rules.fresh().garland)) for _, value in entries)
+    hint = "; the setting wire.token names its path" if is_fresh else ""
+    raise BrokenAnswer(f"the answer has no token{hint}")
 
 
 def _find_garlands(

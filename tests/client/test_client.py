@@ -291,6 +291,25 @@ def test_a_token_that_is_refused_is_tried_twice_and_then_abandons_the_run(
     assert anew.path != outcome.path
 
 
+def test_a_token_that_is_refused_for_a_few_seconds_is_taken_after_them(clock: FakeClock) -> None:
+    fault = reply(401, {"message": "Unauthorized"})
+    began_at = clock.monotonic()
+    with StandIn(lambda *_: fault if clock.monotonic() < began_at + 4.9 else None) as server:
+        assert Talk(server.url, clock).act().attempts == 2
+
+
+@pytest.mark.parametrize("give_up_after_s", [1.0, 0.001])
+def test_a_token_is_tried_twice_though_there_is_little_time(
+    give_up_after_s: float, clock: FakeClock
+) -> None:
+    with StandIn(always(reply(401, {}))) as server:
+        talk = Talk(server.url, clock, Limits(give_up_after_s=give_up_after_s))
+        with pytest.raises(TokenRefused):
+            talk.act()
+        assert len(server.requests) == 2
+    assert clock.waits == [pytest.approx(give_up_after_s / 2)]
+
+
 @pytest.mark.parametrize("status", [400, 401, 409, 410, 422])
 def test_a_page_with_such_a_status_does_not_refuse_the_token(status: int, clock: FakeClock) -> None:
     with StandIn(in_order(*[reply(status, PAGE, HTML)] * 3)) as server:
@@ -442,7 +461,7 @@ def test_init_is_given_up_after_a_minute(clock: FakeClock) -> None:
 @pytest.mark.parametrize("status", [400, 410])
 def test_init_that_is_refused_has_no_token_to_abandon(status: int, clock: FakeClock) -> None:
     with StandIn(always(reply(status, {"reason": "no such seed"}))) as server:
-        with pytest.raises(ServiceUnavailable, match="no such seed"):
+        with pytest.raises(ServiceUnavailable, match=r"^the service refuses init: .*no such seed"):
             Talk(server.url, clock).client.init(7)
         assert len(server.requests) == 2
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.client.failures import EXCERPT, Failure, Kind, from_status, parse_retry_after
+from bot.client.failures import Failure, Kind, from_status, parse_retry_after
 from bot.errors import (
     BotError,
     Contradiction,
@@ -227,7 +227,6 @@ def test_a_cause_names_the_status_and_the_kind_of_content(
 
 
 def test_at_most_200_characters_of_an_answer_are_kept() -> None:
-    assert EXCERPT == 200
     assert failure(503, PAGE).excerpt == PAGE.decode()[:200]
     assert failure(503, "☀".encode() * 500).excerpt == "☀" * 200
     assert failure(503, b"\xff\0\x1b[2J").excerpt == "\ufffd\0\x1b[2J"
