@@ -32,7 +32,7 @@ from bot.player import Order, Outcome
 from bot.player import play as play_sitting
 from bot.rules import Action
 from bot.service import LOCAL_URL, LocalAdapter, Service
-from bot.strategy import Goal
+from bot.strategy import AT_LEAST, Goal
 from bot.wire.discovery import discover
 from bot.wire.layout import WireSettings
 
@@ -347,6 +347,7 @@ class Call:
     """How the bot is called; the rest is as `play` says."""
 
     bank_at: int = 3030
+    bank_rule: str = AT_LEAST
     limits: Limits = field(default_factory=Limits)
     wire: WireSettings = field(default_factory=WireSettings)
     is_following: bool = False
@@ -377,7 +378,7 @@ def play(
             is_following=call.is_following,
         )
 
-    order = Order(base_url, 7, Goal(call.bank_at), runs_dir, is_fresh=call.is_fresh)
+    order = Order(base_url, 7, Goal(call.bank_at, call.bank_rule), runs_dir, is_fresh=call.is_fresh)
     return play_sitting(order, make_client, clock, watcher or Watcher())
 
 

@@ -7,6 +7,7 @@ import errno
 import gzip
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from standins import Call, Watcher, journal_lines, play
 from bot import rules, solver, strategy
 from bot.client.limits import Limits
 from bot.errors import (
+    ConfigError,
     Diverged,
     JournalDamaged,
     JournalError,
@@ -45,7 +47,7 @@ from bot.journal.recover import recover
 from bot.player import MAX_FOLLOWED, Outcome
 from bot.rules import Action
 from bot.service import Answer
-from bot.strategy import Goal
+from bot.strategy import EXACTLY, Goal
 
 RUN: Final = "20261129T120000Z-seed7-00ff"
 """A run that began on the day before every run of the fake clock."""
@@ -219,6 +221,20 @@ def test_a_followed_contradiction_is_written_and_played_on_from(
     assert names(outcome.path)[:4] == ["run.started", "retry", "diverged", "action"]
     assert next(journal_lines(outcome.path, "action"))["moves_used"] == 2
     assert recover(outcome.path).ledger.is_over
+
+
+def test_a_run_whose_number_a_followed_service_has_put_out_of_reach_is_banked_short(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    exactly = Call(bank_at=215, bank_rule=EXACTLY, is_following=True)
+    service = Mortal({2: edited(score=210), 3: edited(score=210)})
+    outcome = play(service, runs_dir, clock, replace(exactly, limits=Limits(max_requests=3)))
+    assert (outcome.exit_code, outcome.ledger.state.score) == (75, 210)
+    asked_otherwise = replace(exactly, bank_at=214)
+    with pytest.raises(ConfigError, match="no play gets from the 210 points"):
+        play(service, runs_dir, clock, asked_otherwise)
+    assert play(service, runs_dir, clock, exactly).exit_code == 1
+    assert last_event(outcome.path)["end_reason"] == "banked"
 
 
 def test_following_a_service_that_always_contradicts_ends(runs_dir: Path, clock: FakeClock) -> None:
