@@ -45,32 +45,47 @@ def discover(answer: object, settings: WireSettings) -> Layout:
     compared: list[tuple[str, Path]] = []
     elsewhere: list[tuple[str, Path]] = []
     passed_over: dict[str, str] = {}
-    named = [(name, path) for name, path in settings.paths.items() if name != TOKEN]
-    for name, path in (*named, *_named_fields(entries)):
-        if name == GARLAND or (name, path) in compared or settings.ignores(path):
-            continue
-        if name in settings.paths and path != settings.paths[name]:
-            continue
-        near = path[:-1] in lineage or name in settings.paths
+    for name, path in _places(entries, settings):
+        is_near = path[:-1] in lineage or name in settings.paths
         observed = look_up(answer, path)
         if observed is MISSING:
             raise Contradiction(
                 f"the answer to init has nothing at {format_path(path)}, "
                 f"where the setting wire.{name} points"
             )
-        why = _why_incomparable(name, observed, expected[name], strict=near)
+        why = _why_incomparable(name, observed, expected[name], strict=is_near)
         if why is not None:
             passed_over[format_path(path)] = why
         else:
-            (compared if near else elsewhere).append((name, path))
-    near_names = [
-        {name for name, path in compared if path[:-1] in objects_above((garland,))}
-        for garland in garlands
-    ]
-    compared += [item for item in elsewhere if item[0] not in set.intersection(*near_names)]
+            (compared if is_near else elsewhere).append((name, path))
+    near_each_garland = set.intersection(
+        *(
+            {name for name, path in compared if path[:-1] in objects_above([garland])}
+            for garland in garlands
+        )
+    )
+    compared += [item for item in elsewhere if item[0] not in near_each_garland]
     if isinstance(answer.get("observation"), str):
         passed_over["observation"] = "a text"
     return Layout(token, garlands, tuple(compared), passed_over)
+
+
+def _places(
+    entries: list[tuple[Path, object]], settings: WireSettings
+) -> Iterator[tuple[str, Path]]:
+    """Yield each place of a field, with the page's name of it, but for token and garland.
+
+    That is where the settings say, or else every place whose key is one of the page's names.
+    """
+    for name, path in settings.paths.items():
+        if name not in (TOKEN, GARLAND) and not settings.ignores(path):
+            yield name, path
+    for path, value in entries:
+        field = field_spelled(path[-1])
+        if field is None or field in (TOKEN, GARLAND, *settings.paths):
+            continue
+        if not isinstance(value, dict) and not settings.ignores(path):
+            yield field, path
 
 
 def find_spec(answer: object) -> object:
@@ -128,14 +143,6 @@ def _find_garlands(
         return spellings.index(name) if name in spellings else len(spellings)
 
     return tuple(sorted(found, key=unlikeliness))
-
-
-def _named_fields(entries: list[tuple[Path, object]]) -> Iterator[tuple[str, Path]]:
-    """Yield every place whose name is one of the page's, with that name; objects are no field."""
-    for path, value in entries:
-        name = field_spelled(path[-1])
-        if name not in (None, TOKEN) and not isinstance(value, dict):
-            yield name, path
 
 
 def _why_incomparable(name: str, observed: object, expected: object, *, strict: bool) -> str | None:
