@@ -96,12 +96,12 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     }
 
 
-def test_each_error_says_what_it_does() -> None:
-    assert [name for name, kind in real_classes().items() if not kind.__doc__] == []
-
-
-def test_an_error_shows_its_message_and_nothing_else() -> None:
-    assert str(errors.ConfigError("bank_at: 3 is odd")) == "bank_at: 3 is odd"
+def test_a_refused_token_keeps_what_the_service_says() -> None:
+    refused = errors.TokenRefused("it is too old")
+    assert (str(refused), refused.cause) == (
+        "the service refuses the token: it is too old",
+        "it is too old",
+    )
 
 
 def test_a_divergence_keeps_the_fields_that_differ() -> None:

@@ -246,7 +246,7 @@ def _is_local(
     if local is None or base_url is None:
         raise TypeError("both settings have been parsed")
     if local != base_url:
-        return local < base_url
+        return local < base_url  # click's sources are in the order of their strength
     advice = "cannot go together; leave one of them out"
     if local is ParameterSource.COMMANDLINE:
         raise ConfigError(f"--local and --base-url {advice}")

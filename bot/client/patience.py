@@ -44,7 +44,7 @@ def persist(
         Failure: the failure that was one too many of its kind, or where it `is_late` the
             one after which there was no time for another.
     """
-    pending = [first]
+    pending = [first]  # stands for the first attempt, which was made without tenacity
     seen: Counter[Kind] = Counter()
 
     def again() -> T:
