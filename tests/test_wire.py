@@ -318,6 +318,7 @@ def test_a_value_that_is_missing_is_not_null() -> None:
         ({"ok": False}, "no reason given", False),
         ({"ok": False, "stateToken": "x"}, "no reason given", False),
         ({"ok": False, "message": "your token has expired"}, "your token has expired", True),
+        ({"ok": False, "detail": "busy", "code": 7}, "busy", False),
         ({"ok": False, "reason": {"code": 7}}, '{"code": 7}', False),
         ({"ok": False, "reason": ["token"]}, '["token"]', True),
     ],
@@ -710,6 +711,8 @@ def test_where_one_key_has_two_meanings_a_difference_has_its_path() -> None:
     differences = layout.read(answer, PREDICTED).differences
     assert list(differences) == ["board", "a.board"]
     assert [*map(layout.name_of, differences)] == ["boardNumber", "garland"]
+    deep = discover({"token": "x", "b": {"board": 1}, "a": {"board": [-2, -1, 3]}}, WireSettings())
+    assert deep.name_of("board") is None
     assert [*divergence.check(FieldsDiverged(differences), layout, PREDICTED)] == []
 
 

@@ -51,18 +51,16 @@ def is_about_trouble(reason: str) -> bool:
     `Unexpected token '<'` is what JavaScript says of a page where it expected JSON. Where it is
     said what is wrong with the token itself, the trouble does not pass.
     """
-    is_verdict = _WRONG_TOKEN.search(_NO_TOKEN.sub("", reason))
-    return is_verdict is None and _ABOUT_TROUBLE.search(reason) is not None
+    return _WRONG_TOKEN.search(reason) is None and _ABOUT_TROUBLE.search(reason) is not None
 
 
-_NO_TOKEN: Final = re.compile(r"unexpected token|token bucket", re.IGNORECASE)
+_CREDENTIAL: Final = r"(?<!unexpected )\b(\w*token|session|signature)\b(?! bucket)"
 _WRONG: Final = (
-    "(invalid|expired|malformed|corrupt|revoked|refused|rejected|unknown|bad"
-    "|could not be (read|parsed|decoded|verified))"
+    r"\b(invalid|expired|malformed|corrupt|revoked|refused|rejected|unknown|bad"
+    r"|could not be (read|parsed|decoded|verified))\b"
 )
 _WRONG_TOKEN: Final = re.compile(
-    rf"{_WRONG} (\w+ )?(\w*token|session|signature)|(token|session|signature)\b.{{0,20}}\b{_WRONG}",
-    re.IGNORECASE,
+    rf"{_WRONG} (\w+ )?{_CREDENTIAL}|{_CREDENTIAL}.{{0,20}}{_WRONG}", re.IGNORECASE
 )
 _ABOUT_TROUBLE: Final = re.compile(
     r"unexpected (token|end|character)|\bjson\b(?! web)|token bucket|rate.?limit|too many"
