@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from bot.cli.settings import LOCAL, Settings, is_file
+from bot.cli.settings import BUILT_IN, LOCAL, Settings, is_file
 from bot.cli.signals import handling, heed_signals
 from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS
 from bot.console import streams
@@ -285,7 +285,7 @@ def _towards(settings: Settings, base_url: str, path: Path) -> Settings:
     """
     is_local = base_url == LOCAL
     max_rps = settings.limits.max_rps
-    if settings.sources["max_rps"] == "built-in":
+    if settings.sources["max_rps"] == BUILT_IN:
         max_rps = None if is_local else POLITE_RPS
     folders = [folder for folder in (path.parent, settings.runs_dir) if _has_key(folder)]
     if is_local and not folders:

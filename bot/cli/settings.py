@@ -23,6 +23,8 @@ from bot.wire.layout import WireSettings
 from bot.wire.paths import parse_path
 
 CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
+BUILT_IN: Final = "built-in"
+"""The source of a setting that nobody has set."""
 DEFAULT_CONFIG: Final = Path("configs", "default.toml")
 LOCAL: Final = "local"
 """What the journal has for the base URL of the built-in service."""
@@ -264,4 +266,4 @@ def _source(ctx: click.Context, name: str, config: ConfigFile) -> str:
         case ParameterSource.DEFAULT_MAP:
             return str(config.path)
         case _:
-            return "built-in"
+            return BUILT_IN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -48,22 +49,32 @@ def whole_bot(arguments: list[str]) -> float:
         return time.perf_counter() - began_at
 
 
-def pure_service(bank_at: int) -> float:
-    """Compute the answers of a run, and JSON both ways, and nothing else."""
+def pure_service(bank_at: int, *, is_kept: bool = False) -> float:
+    """Compute the answers of a run, and JSON both ways, and nothing else.
+
+    Where `is_kept`, each request is also written to a file, and synced at each award: what a
+    disk takes of any journal.
+    """
     service = Service(b"key")
     state = rules.fresh()
     goal = Goal(bank_at)
-    actions = []
+    plan = []
     while state.phase != rules.ENDED:
-        actions.append(strategy.decide(state, goal))
-        state = rules.apply(state, actions[-1])
-    began_at = time.perf_counter()
-    answer = json.loads(service.answer("GET", INIT_PATH, b"").body)
-    for action in actions:
-        request = {"stateToken": answer["stateToken"], "action": action.to_json()}
-        body = json.dumps(request).encode()
-        answer = json.loads(service.answer("POST", ACTION_PATH, body).body)
-    return time.perf_counter() - began_at
+        action = strategy.decide(state, goal)
+        before, state = state, rules.apply(state, action)
+        plan.append((action, state.score > before.score))
+    with tempfile.TemporaryFile() as file:
+        began_at = time.perf_counter()
+        answer = json.loads(service.answer("GET", INIT_PATH, b"").body)
+        for action, is_award in plan:
+            request = {"stateToken": answer["stateToken"], "action": action.to_json()}
+            body = json.dumps(request).encode()
+            answer = json.loads(service.answer("POST", ACTION_PATH, body).body)
+            if is_kept:
+                os.write(file.fileno(), body + b"\n")
+            if is_kept and is_award:
+                os.fdatasync(file.fileno())
+        return time.perf_counter() - began_at
 
 
 def read_lines(path: Path) -> None:
@@ -80,8 +91,8 @@ def main() -> None:
         print(bare_http(rest[0], int(rest[1])))
     elif mode == "bot":
         print(whole_bot(rest))
-    elif mode == "pure":
-        print(pure_service(int(rest[0])))
+    elif mode in ("pure", "kept"):
+        print(pure_service(int(rest[0]), is_kept=mode == "kept"))
     elif mode == "read":
         read_lines(Path(rest[0]))
 

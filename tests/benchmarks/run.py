@@ -125,6 +125,12 @@ def speed_in_process(pairs: int, bank_at: int) -> None:
             lambda: loop_seconds("pure", str(bank_at)),
         )
         row(f"--local to {bank_at:,} {where}: bot / answers alone", ratio, "at most 3")
+    ratio = median_ratio(
+        pairs,
+        lambda: loop_seconds("kept", str(bank_at)),
+        lambda: loop_seconds("pure", str(bank_at)),
+    )
+    row("answers alone, written and synced at awards / answers alone", ratio, "")
 
 
 def replay_and_memory(pairs: int, bank_at: int) -> None:
