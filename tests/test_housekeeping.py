@@ -212,6 +212,9 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     assert plan(tmp_path, 0, is_compressing=True) == [
         chore._replace(is_compressing=True) for chore in (third, second, first)
     ]
+    second.path.unlink()
+    assert plan(tmp_path, 1, is_compressing=False) == [twice, first]
+    assert plan(tmp_path, 1, is_compressing=True) == [first._replace(is_compressing=True)]
 
 
 def test_what_goes_while_it_is_planned_is_not_in_the_plan(

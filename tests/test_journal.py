@@ -28,11 +28,12 @@ from bot.journal import lock as locks
 from bot.journal.events import EVENT_NAMES, Event
 from bot.journal.folder import journal_path, journals, new_run_id, newest, parse_run_id
 from bot.journal.ledger import Ledger
-from bot.journal.lock import is_locked, lock, lock_path
+from bot.journal.lock import is_locked, is_played, lock, lock_path
 from bot.journal.reader import (
     Entry,
     LineError,
     RawLine,
+    is_compressed,
     is_of_a_journal,
     is_time,
     parse_line,
@@ -1100,6 +1101,28 @@ def test_a_lock_file_is_named_by_the_seed_and_the_service_and_is_hidden(tmp_path
 def test_asking_for_a_lock_makes_none(tmp_path: Path) -> None:
     assert not is_locked(tmp_path, "http://a", 7)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_newest_run_of_a_locked_service_and_seed_is_the_one_that_is_played(
+    tmp_path: Path,
+) -> None:
+    older = write_journal(tmp_path, RUN, [started(RUN)])
+    newer = write_journal(tmp_path, LATER_RUN, [started(LATER_RUN)])
+    assert not is_played(newer, "http://local", 7)
+    with lock(tmp_path, "http://local", 7):
+        assert is_played(newer, "http://local", 7)
+        assert not is_played(older, "http://local", 7)
+        assert not is_played(newer, "http://local", 8)
+        assert not is_played(newer, "http://elsewhere", 7)
+
+
+@pytest.mark.parametrize("name", ["j.jsonl", "j.jsonl.gz"])
+def test_a_file_is_compressed_by_what_is_in_it(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"{}\n")
+    assert not is_compressed(path)
+    path.write_bytes(gzip.compress(b"{}\n"))
+    assert is_compressed(path)
 
 
 def test_a_lock_that_is_looked_at_for_a_moment_is_had_all_the_same(

@@ -213,6 +213,18 @@ def test_a_run_is_earned_that_banks_as_its_goal_asks(
     assert not run.ledger.is_over
 
 
+def test_actions_on_the_word_of_a_service_are_counted() -> None:
+    run = Telling()
+    for leaves in (2, 1):
+        action = strategy.decide(run.state, Goal(3030))
+        run.fail(action)
+        after = replace(rules.apply(run.state, action), leaves=leaves)
+        assert run.diverge(leaves=leaves) == []
+        assert run.tell(action_taken(run.state, after, action, "token", 2, 1.0)) == []
+    assert run.act(strategy.decide(run.state, Goal(3030))) == []
+    assert (run.ledger.tally.actions, run.ledger.tally.followed) == (3, 2)
+
+
 def test_a_divergence_is_at_hand_until_the_next_line() -> None:
     run = Telling()
     run.fail(CLEARING)

@@ -143,7 +143,7 @@ class Ledger:
         stretch = parse_time(self.last_ts) - parse_time(self._stretch_ts)
         return round(self.tally.seconds + stretch.total_seconds(), 3)
 
-    def _note_time(self, ts: str, *, is_new_sitting: bool = False) -> None:
+    def _note_time(self, ts: str, *, is_new_sitting: bool) -> None:
         """Take note of the time of a line; where the clock was set back, count on from there."""
         if is_new_sitting or ts < self.last_ts:
             self.tally.seconds = self.seconds
@@ -248,7 +248,7 @@ class Ledger:
         self.tally.flips += plain.is_flip
         self.tally.boards += plain.clears
         self.token = plain.token
-        self._note_time(plain.ts)
+        self._note_time(plain.ts, is_new_sitting=False)
         self.last_action_ts = plain.ts
         self.next_seq += 1
         return True
