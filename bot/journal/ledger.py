@@ -143,12 +143,16 @@ class Ledger:
         stretch = parse_time(self.last_ts) - parse_time(self._stretch_ts)
         return round(self.tally.seconds + stretch.total_seconds(), 3)
 
-    def _note_time(self, ts: str, *, is_new_sitting: bool) -> None:
+    def _note_time(self, ts: str) -> None:
         """Take note of the time of a line; where the clock was set back, count on from there."""
-        if is_new_sitting or ts < self.last_ts:
-            self.tally.seconds = self.seconds
-            self._stretch_ts = ts
+        if ts < self.last_ts:
+            self._begin_stretch(ts)
         self.last_ts = ts
+
+    def _begin_stretch(self, ts: str) -> None:
+        """Keep the time played so far, and count on from a line at `ts`."""
+        self.tally.seconds = self.seconds
+        self._stretch_ts = self.last_ts = ts
 
     def totals(self) -> RunEnded:
         """Return the last line of a run whose last action has been taken."""
@@ -164,11 +168,12 @@ class Ledger:
 
     def advance(self, event: Event, ts: str, after: State | None = None) -> None:
         """Take note of a line; `after` is the state that an action led to."""
-        self._note_time(ts, is_new_sitting=isinstance(event, RunStarted | RunResumed))
-        if isinstance(event, RunResumed):
+        if isinstance(event, RunStarted | RunResumed):
+            self._begin_stretch(ts)
             self.goal = Goal(event.bank_at, event.bank_rule)
             self.failures = 0
             self._pending = None
+        self._note_time(ts)
         self.next_seq += 1
         is_followed = self._divergence is not None
         self._divergence = None
@@ -179,7 +184,6 @@ class Ledger:
             case RunStarted():
                 self.started = event
                 self.token = event.token
-                self.goal = Goal(event.bank_at, event.bank_rule)
                 self.started_ts = self.last_action_ts = ts
             case Retried(what=what):
                 self.tally.retries += 1
@@ -248,7 +252,7 @@ class Ledger:
         self.tally.flips += plain.is_flip
         self.tally.boards += plain.clears
         self.token = plain.token
-        self._note_time(plain.ts, is_new_sitting=False)
+        self._note_time(plain.ts)
         self.last_action_ts = plain.ts
         self.next_seq += 1
         return True
