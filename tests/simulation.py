@@ -582,7 +582,7 @@ class SimDisk:
 
     def lose_power(self) -> None:
         """Lose some of what was not synced; it may come back as NUL bytes."""
-        if self.path is None:
+        if self.path is None or not self.path.exists():
             return
         size = self.path.stat().st_size
         kept = self._world.rng.randint(min(self.synced, size), size)
@@ -662,7 +662,8 @@ class Sitting:
 
     def longest_wait(self) -> float:
         """Return how long the bot may want to wait now."""
-        first_s = 15 if self.last and self.last.verdict is Verdict.BROWSER else 0.5
+        first_waits_s = {Verdict.BROWSER: 15, Verdict.TOKEN: 5}
+        first_s = first_waits_s.get(self.last.verdict, 0.5) if self.last else 0.5
         normal_s = min(LONGEST_WAIT_S, first_s * 2.0 ** (self.tries.total() - 1) + 0.5)
         return max(normal_s, self.asked_s) + SLACK_S
 
@@ -918,6 +919,14 @@ class World:
         path = self.disk.path
         if path is None:
             self.must(not self.goes_on or code in (None, 74), "the run was not gone on with")
+            return
+        if not path.exists():
+            self.must(self.disk.is_broken, "a journal is gone though its disk was sound")
+            self.must(not self.disk.token, "a journal with a line in it is gone")
+            return
+        if path == self._path and not self.goes_on:
+            self.run = self._recover(path)  # one that is left, and was given its last line
+            self.must(self.run.ledger.is_over or self.disk.is_broken, "the last line is missing")
             return
         if self.run and self.goes_on and self.run.cut_bytes:
             part = f"{self.run.cut_bytes} bytes"

@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -238,12 +239,25 @@ def deaf_ears(patch: pytest.MonkeyPatch) -> None:
 
 def no_pace(patch: pytest.MonkeyPatch) -> None:
     """Send as fast as answers come."""
-    patch.setattr(Client, "_pace", lambda _: None)
+    wait = Client._wait_for_turn
+
+    def hasten(client: Client) -> None:
+        client._next_send_at = 0.0
+        wait(client)
+
+    patch.setattr(Client, "_wait_for_turn", hasten)
 
 
 def no_budget(patch: pytest.MonkeyPatch) -> None:
     """Play on when the budget is used up."""
-    patch.setattr(Client, "_check_budget", lambda _: None)
+    wait = Client._wait_for_turn
+
+    def squander(client: Client) -> None:
+        client._limits = replace(client._limits, max_requests=None)
+        client._ends_at = math.inf
+        wait(client)
+
+    patch.setattr(Client, "_wait_for_turn", squander)
 
 
 def another_exit_code(patch: pytest.MonkeyPatch) -> None:

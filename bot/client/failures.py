@@ -26,6 +26,9 @@ from bot.wire.layout import Reading
 from bot.wire.refusals import MAX_REASON, is_about_trouble, reason_in
 from bot.wire.values import parse_json
 
+FIRST_WAIT_S: Final = 0.5
+"""Seconds before a second attempt, where its kind does not say otherwise."""
+
 
 class Kind(Enum):
     """The kinds of failure."""
@@ -52,7 +55,7 @@ class Patience:
 
     tries: float = math.inf
     """Attempts of one move that may fail in this way, for as long as there is time."""
-    first_wait_s: float = 0.5
+    first_wait_s: float = FIRST_WAIT_S
     """Seconds before the second attempt; they double from then on. 0: no wait at all."""
 
 

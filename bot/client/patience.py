@@ -16,7 +16,7 @@ from tenacity import (
 )
 
 from bot.client.clock import Clock
-from bot.client.failures import PATIENCE, Failure, Kind
+from bot.client.failures import FIRST_WAIT_S, PATIENCE, Failure, Kind
 
 LONGEST_WAIT_S: Final = 60.0
 JITTER_S: Final = 0.5
@@ -89,7 +89,7 @@ def _wait(state: RetryCallState, left_s: float) -> float:
     growing = wait_exponential(multiplier=first_wait_s, max=LONGEST_WAIT_S)
     wait_s = (growing + wait_random(0, JITTER_S))(state)
     if failure.kind is Kind.TOKEN:  # a run is not left in doubt for want of time
-        wait_s = min(wait_s, max(left_s, 0.0) / 2)
+        wait_s = min(wait_s, max(left_s / 2, FIRST_WAIT_S))
     return max(wait_s, failure.retry_after_s or 0.0)
 
 

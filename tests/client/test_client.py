@@ -298,16 +298,23 @@ def test_a_token_that_is_refused_for_a_few_seconds_is_taken_after_them(clock: Fa
         assert Talk(server.url, clock).act().attempts == 2
 
 
-@pytest.mark.parametrize("give_up_after_s", [1.0, 0.001])
+@pytest.mark.parametrize(("give_up_after_s", "wait_s"), [(6.0, 3.0), (1.0, 0.5), (0.5, 0.5)])
 def test_a_token_is_tried_twice_though_there_is_little_time(
-    give_up_after_s: float, clock: FakeClock
+    give_up_after_s: float, wait_s: float, clock: FakeClock
 ) -> None:
     with StandIn(always(reply(401, {}))) as server:
         talk = Talk(server.url, clock, Limits(give_up_after_s=give_up_after_s))
         with pytest.raises(TokenRefused):
             talk.act()
         assert len(server.requests) == 2
-    assert clock.waits == [pytest.approx(give_up_after_s / 2)]
+    assert clock.waits == [wait_s]
+
+
+def test_a_token_that_there_is_no_time_to_try_twice_is_kept(clock: FakeClock) -> None:
+    with StandIn(always(reply(401, {}))) as server:
+        with pytest.raises(ServiceUnavailable):
+            Talk(server.url, clock, Limits(give_up_after_s=0.4)).act()
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 409, 410, 422])
