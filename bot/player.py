@@ -66,7 +66,7 @@ class Watcher(Protocol):
         """An action was accepted, `elapsed_ms` after it was sent."""
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
-        """A request failed; it is sent again after `wait_s`, or not at all where that is 0."""
+        """A request failed; `wait_s` is 0 where it is sent again at once, or not again."""
 
     def notice(self, text: str) -> None:
         """Something happened that people should read."""
@@ -228,9 +228,12 @@ def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
     if ledger.state.phase != rules.ENDED or is_compressed(path):
         watcher.notice(f"leaving the unfinished run {path}")
         return
-    with closing(writer.reopen(path, recovered.size, ledger.next_seq, clock.now)) as journal:
-        journal.write(ledger.totals())
-        journal.sync()
+    try:
+        with closing(writer.reopen(path, recovered.size, ledger.next_seq, clock.now)) as journal:
+            journal.write(ledger.totals())
+            journal.sync()
+    except JournalError as exc:
+        watcher.notice(f"leaving a run without its last line: {exc}")
 
 
 def _begin(

@@ -294,7 +294,7 @@ def test_old_tokens_that_are_refused_end_with_77_and_are_no_fault(
     result = json.loads(out)
     assert (result["verified"], result["problems"]) == (True, [])
     assert result["audit"] == {"asked": 3, "agreed": 0, "refused": 3}
-    assert "3 of 3 old ones were refused, which is no fault of the run" in err
+    assert "3 of 3 old ones, which is no fault of the run" in err
 
 
 def test_a_run_that_does_not_verify_is_asked_about_nothing(

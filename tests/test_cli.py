@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -466,7 +467,25 @@ def test_a_flag_of_playing_before_a_verb_is_not_passed_over(
     assert run(flag, verb) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("sunpleat-bot: --json goes after the verb, and --fresh only with")
+    assert said.err.startswith("sunpleat-bot: only playing takes --fresh and --json before")
+
+
+def test_a_signal_after_the_end_takes_nothing_of_what_was_earned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = {number: signal.getsignal(number) for number in STOPS}
+    left_with: list[int] = []
+    monkeypatch.setattr(process, "run", lambda _: 1)
+    monkeypatch.setattr(os, "_exit", left_with.append)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            process.main()
+        for number in STOPS:
+            signal.raise_signal(number)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert (ended.value.code, left_with) == (1, [1, 1, 1])
 
 
 def test_help_teaches_every_flag_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

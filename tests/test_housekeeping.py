@@ -25,6 +25,7 @@ from harness import run_events, started, write_journal
 from bot.errors import JournalError, NotAJournal, UsageError
 from bot.journal import housekeeping, reader, tail, writer
 from bot.journal.catalog import LATEST, find, latest
+from bot.journal.events import RunStarted
 from bot.journal.folder import journal_path
 from bot.journal.housekeeping import Chore, carry_out, plan
 from bot.journal.reader import read_lines
@@ -200,6 +201,22 @@ def test_the_newest_run_of_a_seed_stays_while_an_older_one_of_it_is_left_unfinis
     assert plan(tmp_path, 1, is_compressing=True) == [
         chore._replace(is_compressing=True) for chore in (newest, older)
     ]
+
+
+def test_the_newest_run_of_each_service_stays_while_one_of_its_seed_is_left_unfinished(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, 1, is_finished=False)
+    ours = put(tmp_path, 2)
+    name = name_of(3)
+    lines = run_events(name, bank_at=215)
+    assert isinstance(lines[0], RunStarted)
+    write_journal(tmp_path, name, [lines[0]._replace(base_url="http://elsewhere"), *lines[1:]])
+    last = put(tmp_path, 4)
+    journal_path(tmp_path, name_of(5)).touch()  # power was lost before its first line
+    assert plan(tmp_path, 0, is_compressing=False) == [ours]
+    last.path.unlink()
+    assert plan(tmp_path, 0, is_compressing=False) == []
 
 
 def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:

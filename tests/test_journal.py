@@ -757,6 +757,7 @@ def test_a_run_after_a_file_of_another_name_is_named_by_the_clock() -> None:
         "notes.txt",
         "20261130T024107Z-seed7-00ff.jsonl.bak",
         "20269999T024107Z-seed7-00ff.jsonl",
+        "99991231T235959Z-seed7-00ff.jsonl",
         "20261130T024107Z-seed-7-00ff.jsonl",
         "20261130T024107Z-seed7-00FF.jsonl",
         "\u0662\u0660261130T024107Z-seed7-00ff.jsonl",
@@ -1123,6 +1124,14 @@ def test_a_file_is_compressed_by_what_is_in_it(name: str, tmp_path: Path) -> Non
     assert not is_compressed(path)
     path.write_bytes(gzip.compress(b"{}\n"))
     assert is_compressed(path)
+
+
+def test_two_who_look_at_a_lock_do_not_take_each_other_for_a_bot(tmp_path: Path) -> None:
+    with lock(tmp_path, "http://a", 7):
+        pass
+    with lock_path(tmp_path, "http://a", 7).open() as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert not is_locked(tmp_path, "http://a", 7)
 
 
 def test_a_lock_that_is_looked_at_for_a_moment_is_had_all_the_same(

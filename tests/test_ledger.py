@@ -179,6 +179,17 @@ def test_time_is_that_of_all_sittings_and_not_between_them() -> None:
     assert run.ledger.seconds == 14.75
 
 
+@pytest.mark.parametrize(("second", "said"), [(1, []), (5, ["seconds"])], ids=["back", "on"])
+def test_time_on_a_clock_that_went_back_is_not_held_against_a_run(
+    second: float, said: list[str]
+) -> None:
+    run = Telling(215)
+    assert run.tell(run.line_of(CLEARING), 3) == []
+    assert run.tell(run.line_of(rules.BANK), second) == []
+    ended = run.ledger.totals()._replace(seconds=77.0)
+    assert [text.split()[0] for text in run.tell(ended, second)] == said
+
+
 def test_what_failed_before_a_break_is_not_counted_after_it() -> None:
     run = Telling()
     run.fail(CLEARING)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pytest
 from fake_clock import FakeClock
@@ -642,6 +642,30 @@ def test_a_fresh_run_gives_one_that_lacks_its_last_line_alone_that_line(
     assert not any("leaving" in notice for notice in watcher.notices)
     assert last_event(path)["event"] == "run.ended"
     assert recover(path).ledger.is_over
+
+
+def test_a_fresh_run_passes_one_by_whose_last_line_cannot_be_written(
+    runs_dir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_journal(runs_dir, RUN, run_events(RUN)[:-1])
+
+    def refuse(*_: object) -> NoReturn:
+        raise JournalError("it is not ours")
+
+    monkeypatch.setattr(writer, "reopen", refuse)
+    clock.advance(1)
+    watcher = Watcher()
+    outcome = play(Mortal(), runs_dir, clock, FRESH, watcher)
+    check_whole_run(outcome)
+    assert outcome.path != path
+    assert "leaving a run without its last line: it is not ours" in watcher.notices
+
+
+def test_a_fresh_run_writes_nothing_into_a_compressed_one(runs_dir: Path, clock: FakeClock) -> None:
+    packed = gzip_journal(write_journal(runs_dir, RUN, run_events(RUN)[:-1]))
+    content = packed.read_bytes()
+    check_whole_run(play(Mortal(), runs_dir, clock, FRESH))
+    assert packed.read_bytes() == content
 
 
 def test_a_fresh_run_says_nothing_of_a_finished_one(runs_dir: Path, clock: FakeClock) -> None:

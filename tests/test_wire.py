@@ -346,6 +346,9 @@ TROUBLE: Final = [
     "token time-out",
     "Unexpected token '<' in an invalid answer: no JSON",
     "invalid request rate: token bucket rejected it, try again",
+    "token could not be verified: key service unavailable",
+    "Too many requests; token temporarily refused",
+    "session could not be read: storage timed out",
 ]
 
 

@@ -82,7 +82,7 @@ def cli(ctx: click.Context, /, *, fresh: bool, as_json: bool, **_: Any) -> int:
     settings = ctx.obj = resolve(ctx, ctx.meta[CONFIG_KEY])
     if ctx.invoked_subcommand is not None:
         if fresh or as_json:
-            raise click.UsageError("--json goes after the verb, and --fresh only with playing")
+            raise click.UsageError("only playing takes --fresh and --json before a verb")
         return 0
     from bot.cli.playing import play  # noqa: PLC0415
 

@@ -83,8 +83,8 @@ def audit(path: Path, settings: Settings, base_url: str, size: int | None, *, as
         raise error
     if findings.refused:
         raise TokenRefused(
-            f"{findings.refused} of {findings.asked} old ones were refused, which is no fault "
-            f"of the run: {findings.refusal}"
+            f"{findings.refused} of {findings.asked} old ones, which is no fault of the run: "
+            f"{findings.refusal}"
         )
     return AS_ASKED
 

@@ -295,7 +295,8 @@ class Client:
         now = self._clock.monotonic()
         if max(now, self._next_send_at) >= self._ends_at:
             plural = "" if limits.max_minutes == 1 else "s"
-            raise TryLater(f"the budget of {limits.max_minutes:g} minute{plural} is used up")
+            fate = "is used up" if now >= self._ends_at else "ends before the next request is due"
+            raise TryLater(f"the budget of {limits.max_minutes:g} minute{plural} {fate}")
         if now < self._next_send_at:
             self._clock.sleep(self._next_send_at - now)
 

@@ -86,10 +86,11 @@ def _wait(state: RetryCallState, left_s: float) -> float:
     first_wait_s = PATIENCE[failure.kind].first_wait_s
     if not first_wait_s:
         return 0.0
-    growing = wait_exponential(multiplier=first_wait_s, max=LONGEST_WAIT_S)
-    wait_s = (growing + wait_random(0, JITTER_S))(state)
     if failure.kind is Kind.TOKEN:  # a run is not left in doubt for want of time
-        wait_s = min(wait_s, max(left_s / 2, FIRST_WAIT_S))
+        wait_s = min(first_wait_s, max(left_s / 2, FIRST_WAIT_S))
+    else:
+        growing = wait_exponential(multiplier=first_wait_s, max=LONGEST_WAIT_S)
+        wait_s = (growing + wait_random(0, JITTER_S))(state)
     return max(wait_s, failure.retry_after_s or 0.0)
 
 

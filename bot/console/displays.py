@@ -37,7 +37,7 @@ class Display:
         """An action was accepted, `elapsed_ms` after it was sent."""
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
-        """A request failed; it is sent again after `wait_s`, or not at all where that is 0."""
+        """A request failed; `wait_s` is 0 where it is sent again at once, or not again."""
 
     def notice(self, text: str) -> None:
         """Something happened that people should read."""

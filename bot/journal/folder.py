@@ -44,8 +44,8 @@ def parse_run_id(text: str) -> RunId | None:
     if match is None:
         return None
     try:
-        datetime.fromisoformat(match[1])
-    except ValueError:
+        datetime.fromisoformat(match[1]) + timedelta(seconds=1)  # where the next name may be
+    except (ValueError, OverflowError):
         return None
     return RunId(match[1], int(match[2]))
 
@@ -116,14 +116,23 @@ def newest(runs_dir: Path, base_url: str, seed: int) -> Path | None:
     return max(candidates)[-1] if candidates else None
 
 
+def services(runs_dir: Path) -> set[tuple[str, int]]:
+    """Return the service and the seed of every run in the folder."""
+    return {(started.base_url, started.seed) for _, _, started in _starts(runs_dir)}
+
+
 def last_start(runs_dir: Path, base_url: str) -> RunStarted | None:
     """Return the first line of the run that started last on this service, of any seed."""
-    found = []
+    found = [start for start in _starts(runs_dir) if start[-1].base_url == base_url]
+    return max(found)[-1] if found else None
+
+
+def _starts(runs_dir: Path) -> Iterator[tuple[str, str, RunStarted]]:
+    """Yield start by its name, time and content of every first line that can be read."""
     for run, path in journals(runs_dir):
         try:
             entry = first_entry(path)
         except (LineError, NotAJournal):
             continue
-        if entry and isinstance(entry.event, RunStarted) and entry.event.base_url == base_url:
-            found.append((run.started, entry.ts, path, entry.event))
-    return max(found)[-1] if found else None
+        if entry and isinstance(entry.event, RunStarted):
+            yield run.started, entry.ts, entry.event

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bot.errors import JournalError, NotAJournal
-from bot.journal.folder import journals
+from bot.journal.folder import journals, newest, services
 from bot.journal.tail import TAIL, is_finished
 
 _BLOCK: Final = 2**20
@@ -38,21 +38,25 @@ def plan(runs_dir: Path, keep: int, *, is_compressing: bool) -> list[Chore]:
     """Return what is to be done so that only the newest `keep` finished runs stay as they are.
 
     A journal that is compressed already is not compressed again. One with a gzipped copy
-    beside it counts once, and the copy goes with it. Where an older run of its seed was left
-    unfinished, the newest one is not removed: the next call would go on with the older one.
+    beside it counts once, and the copy goes with it. Where a run of its seed was left
+    unfinished, the newest one of its service is not removed: the next call would go on with
+    the older one.
 
     Raises:
         JournalError: the folder cannot be read.
     """
     finished = []
-    newest: dict[int, Path] = {}
-    is_needed = set()
+    seeds_left = set()
     for run, path in sorted(journals(runs_dir), reverse=True):
-        newest.setdefault(run.seed, path)
         if _is_finished(path):
             finished.append(path)
         else:
-            is_needed.add(newest[run.seed])
+            seeds_left.add(run.seed)
+    is_needed = {
+        newest(runs_dir, base_url, seed)
+        for base_url, seed in services(runs_dir)
+        if seed in seeds_left
+    }
     old = finished[keep:]
     if is_compressing:
         files = [path for path in old if path.suffix != ".gz"]

@@ -56,8 +56,7 @@ def is_about_trouble(reason: str) -> bool:
 
 _CREDENTIAL: Final = r"(?<!unexpected )\b(\w*token|session|signature)\b(?! bucket)"
 _WRONG: Final = (
-    r"\b(invalid|expired|malformed|corrupt|revoked|refused|rejected|unknown|bad"
-    r"|could not be (read|parsed|decoded|verified))\b"
+    r"\b(invalid|expired|malformed|corrupt|revoked|unknown|bad|could not be (parsed|decoded))\b"
 )
 _WRONG_TOKEN: Final = re.compile(
     rf"{_WRONG} (\w+ )?{_CREDENTIAL}|{_CREDENTIAL}.{{0,20}}{_WRONG}", re.IGNORECASE

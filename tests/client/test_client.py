@@ -583,6 +583,13 @@ def test_a_rate_slower_than_the_patience_is_no_fault(clock: FakeClock) -> None:
         assert talk.client.init(7).token == Talk.TOKEN
 
 
+def test_waiting_for_the_pace_is_no_part_of_the_time_to_give_up(clock: FakeClock) -> None:
+    with StandIn(lambda _, number: reply(503) if number == 2 else None) as server:
+        talk = Talk(server.url, clock, Limits(max_rps=0.01, give_up_after_s=50))
+        talk.act()
+        assert talk.act().attempts == 2
+
+
 def test_an_attempt_on_the_last_moment_is_made_all_the_same(clock: FakeClock) -> None:
     with StandIn(in_order(reply(503))) as server:
         talk = Talk(server.url, clock, Limits(give_up_after_s=100))
@@ -641,7 +648,7 @@ def test_a_budget_of_minutes_ends_between_two_requests(tmp_path: Path, clock: Fa
 def test_nothing_is_sent_out_of_pace_because_the_minutes_end(clock: FakeClock) -> None:
     with StandIn(always(reply(503))) as server:
         talk = Talk(server.url, clock, Limits(max_rps=0.01, max_minutes=1))
-        with pytest.raises(TryLater, match="1 minute is used up"):
+        with pytest.raises(TryLater, match="1 minute ends before the next request is due"):
             talk.act()
         assert len(server.requests) == 1
 

@@ -56,6 +56,12 @@ def test_waits_grow_from_half_a_second_to_a_minute_with_jitter(clock: FakeClock)
     assert 15 <= len(clock.waits) <= 25
 
 
+def test_a_refused_token_waits_for_its_own_time_whatever_came_before(clock: FakeClock) -> None:
+    attempts = Attempts(*(transient() for _ in range(6)), Failure(Kind.TOKEN, "HTTP 401"))
+    assert attempts.persist(clock) == "done"
+    assert clock.waits[-1] == 5
+
+
 def test_no_two_calls_wait_alike() -> None:
     waits = set()
     for _ in range(10):
