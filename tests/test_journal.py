@@ -728,6 +728,7 @@ def test_a_run_is_named_by_its_start_its_seed_and_four_hex_digits() -> None:
     run_id = new_run_id(7, datetime(2026, 11, 30, 4, 41, 7, tzinfo=timezone(timedelta(hours=2))))
     assert re.fullmatch(r"20261130T024107Z-seed7-[0-9a-f]{4}", run_id)
     assert parse_run_id(run_id) == ("20261130T024107Z", 7)
+    assert parse_run_id("99991231T235958Z-seed7-00ff") == ("99991231T235958Z", 7)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
