@@ -61,11 +61,11 @@ class Patience:
 
 PATIENCE: Final[Mapping[Kind, Patience]] = {
     Kind.TRANSIENT: Patience(),
-    Kind.BROWSER_CHECK: Patience(tries=4, first_wait_s=15),
+    Kind.BROWSER_CHECK: Patience(tries=4, first_wait_s=15.0),
     Kind.DIFFERS: Patience(tries=2),
     Kind.REFUSED: Patience(tries=4),
-    Kind.TOKEN: Patience(tries=2, first_wait_s=5),
-    Kind.MOVED: Patience(tries=5, first_wait_s=0),
+    Kind.TOKEN: Patience(tries=2, first_wait_s=5.0),
+    Kind.MOVED: Patience(tries=5, first_wait_s=0.0),
     Kind.FINAL: Patience(tries=1),
 }
 
