@@ -6,6 +6,7 @@ whole line in any case.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -225,15 +226,13 @@ def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
     ledger = recovered.ledger
     if ledger.is_over:
         return
-    if ledger.state.phase != rules.ENDED or is_compressed(path):
+    is_ours = os.access(path, os.W_OK) and not is_compressed(path)
+    if ledger.state.phase != rules.ENDED or not is_ours:
         watcher.notice(f"leaving the unfinished run {path}")
         return
-    try:
-        with closing(writer.reopen(path, recovered.size, ledger.next_seq, clock.now)) as journal:
-            journal.write(ledger.totals())
-            journal.sync()
-    except JournalError as exc:
-        watcher.notice(f"leaving a run without its last line: {exc}")
+    with closing(writer.reopen(path, recovered.size, ledger.next_seq, clock.now)) as journal:
+        journal.write(ledger.totals())
+        journal.sync()
 
 
 def _begin(
