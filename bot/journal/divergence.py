@@ -13,7 +13,7 @@ from bot.errors import Contradiction
 from bot.journal.events import FieldsDiverged
 from bot.journal.reader import LineError
 from bot.rules import State
-from bot.wire.fields import GARLAND, expectation
+from bot.wire.fields import expectation
 from bot.wire.layout import UNSENT, Layout
 from bot.wire.paths import Path
 
@@ -51,8 +51,7 @@ def followed(event: FieldsDiverged, layout: Layout | None, predicted: State) -> 
         yield predicted
         return
     expected = expectation(predicted)
-    first_places = dict(reversed(layout.compared))
-    first_places[GARLAND] = layout.garlands[0]
+    first_places = layout.first_places
     observed = {
         name: pair["observed"]
         for label, pair in reversed(event.fields.items())

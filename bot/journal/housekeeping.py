@@ -52,15 +52,15 @@ def plan(runs_dir: Path, keep: int, *, is_compressing: bool) -> list[Chore]:
             finished.append(path)
         else:
             seeds_left.add(run.seed)
-    is_needed = {
-        newest(runs_dir, base_url, seed)
-        for base_url, seed in services(runs_dir)
-        if seed in seeds_left
-    }
     old = finished[keep:]
     if is_compressing:
         files = [path for path in old if path.suffix != ".gz"]
     else:
+        is_needed = {
+            newest(runs_dir, base_url, seed)
+            for base_url, seed in services(runs_dir)
+            if seed in seeds_left
+        }
         files = [file for path in old if path not in is_needed for file in (path, _packed(path))]
     chores = []
     for path in files:

@@ -120,9 +120,12 @@ class Layout:
         """
         if not isinstance(answer, dict):
             raise BrokenAnswer(f"the answer is {kind_of(answer)}, not an object")
-        has_token = is_token(look_up(answer, self.token))
-        is_last = not has_token and self._is_last(answer, predicted)
-        token = None if is_last else self.token_in(answer)
+        try:
+            token: str | None = self.token_in(answer)
+        except BrokenAnswer:
+            if not self._is_last(answer, predicted):
+                raise
+            token = None
         layout = self._settle(answer, predicted)
         if look_up(answer, layout.garlands[0]) is MISSING:
             raise BrokenAnswer(f"the answer has no garland at {format_path(layout.garlands[0])}")
@@ -188,6 +191,11 @@ class Layout:
         """Every place that is read, with the page's name of what is there, but the token's."""
         return (*((GARLAND, path) for path in self.garlands), *self.compared)
 
+    @property
+    def first_places(self) -> dict[str, Path]:
+        """By the page's name of each field, the place that counts where it has more than one."""
+        return {**dict(reversed(self.compared)), GARLAND: self.garlands[0]}
+
     def name_of(self, label: str) -> str | None:
         """Return the page's name of the field at a dotted path, or else under a key.
 
@@ -206,9 +214,8 @@ class Layout:
         return claimed_state(self._claims(answer), predicted)
 
     def _claims(self, answer: object) -> Fields:
-        """Return the fields that were sent; where one has two places, the first one counts."""
-        places = {**dict(reversed(self.compared)), GARLAND: self.garlands[0]}
-        claims = {name: look_up(answer, path) for name, path in places.items()}
+        """Return the fields that were sent."""
+        claims = {name: look_up(answer, path) for name, path in self.first_places.items()}
         return {name: value for name, value in claims.items() if value is not MISSING}
 
     def ignoring(self, settings: WireSettings) -> Layout:
