@@ -28,7 +28,7 @@ from requests.structures import CaseInsensitiveDict
 
 from bot import rules
 from bot.client.redirects import ACTION_PATH, INIT_PATH
-from bot.client.transport import Received
+
 from bot.errors import ActionError, BrokenAnswer, ConfigError, JournalError
 from bot.rules import State
 from bot.wire.fields import legal_actions, public_fields
@@ -195,7 +195,7 @@ class LocalAdapter(BaseAdapter):
             request.path_url,
             body if isinstance(body, bytes) else str(body).encode(),
         )
-        return Received(request, answer.status, _HEADERS, _Body(answer.body))
+        return _received(request, answer)
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
@@ -278,3 +278,11 @@ def serve(service: Service, host: str, port: int, announce: Callable[[str], None
             server.run()
         finally:
             server.close()
+
+
+def _received(request: requests.PreparedRequest, answer: Answer) -> requests.Response:
+    response = requests.Response()
+    response.request, response.url = request, request.url or ""
+    response.status_code, response.headers = answer.status, _HEADERS
+    response.raw = _Body(answer.body)
+    return response

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from bot.client.client import Client
 from bot.errors import Contradiction, TokenRefused
-from bot.replay.verify import MAX_PROBLEMS, Problem, Verification, action_in
+from bot.verify import MAX_PROBLEMS, Problem, Verification, action_in
 from bot.rules import Action, State
 from bot.wire.layout import Differences
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from bot import rules
-from bot.replay.verify import Verification, action_in
+from bot.verify import Verification, action_in
 from bot.rules import Action, State
 
 EVERY: Final = 256

@@ -21,7 +21,7 @@ from bot.journal.folder import first_entry, journals, run_name
 from bot.journal.lock import is_played
 from bot.journal.reader import LineError, parse_line, read_lines
 from bot.journal.tail import last_entries
-from bot.replay.verify import Verification
+from bot.verify import Verification
 
 RUNNING: Final = "running"
 SUSPENDED: Final = "suspended"

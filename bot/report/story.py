@@ -20,7 +20,7 @@ from bot.journal.events import (
 from bot.journal.folder import parse_run_id, run_name
 from bot.journal.ledger import Ledger
 from bot.journal.reader import Entry, parse_line, read_lines
-from bot.replay.verify import MAX_PROBLEMS, Problem, Verification
+from bot.verify import MAX_PROBLEMS, Problem, Verification
 from bot.report.boards import Board, BoardLog
 from bot.report.incidents import Incidents, Moment
 from bot.report.text import clamp
