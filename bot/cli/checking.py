@@ -20,7 +20,7 @@ from bot.console import streams
 from bot.errors import BotError
 from bot.journal.events import RunStarted
 from bot.journal.folder import last_start
-from bot.journal.ledger import spec_digest
+from bot.run import spec_digest
 from bot.journal.writer import finite
 from bot.rules import Action
 from bot.wire.paths import format_path

@@ -18,7 +18,7 @@ from bot.cli.signals import handling, heed_signals
 from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS
 from bot.console import streams
 from bot.errors import AS_ASKED, OTHERWISE, BotError, Stopped, TokenRefused, UsageError
-from bot.replay.verify import MAX_PROBLEMS, Verification
+from bot.verify import MAX_PROBLEMS, Verification
 from bot.report.text import duration
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def replay(path: Path, *, as_json: bool) -> int:
         NotAJournal: the file cannot be read, or is no journal.
     """
     verification = Verification(path)
-    verification.run()
+    verification.read_all()
     _tell(verification, None, as_json=as_json)
     return AS_ASKED if verification.is_verified else OTHERWISE
 
@@ -63,8 +63,8 @@ def audit(path: Path, settings: Settings, base_url: str, size: int | None, *, as
 
     settings = _towards(settings, base_url, path)
     verification = Verification(path)
-    verification.run()
-    started = verification.ledger.started
+    verification.read_all()
+    started = verification.run.started
     if not verification.is_verified or started is None:
         _tell(verification, None, as_json=as_json)
         return OTHERWISE
@@ -231,15 +231,15 @@ def _describe_score(run: Summary) -> str:
 
 def _tell(verification: Verification, findings: Findings | None, *, as_json: bool) -> None:
     """Print the verdict on a journal, and that of a service where one was asked."""
-    ledger = verification.ledger
+    run = verification.run
     problems = [*verification.problems, *(findings.problems if findings else ())]
     if as_json:
         result = {
             "run_id": verification.run_id,
             "verified": not problems,
-            "score": ledger.state.score,
-            "boards": ledger.tally.boards,
-            "actions": ledger.tally.actions,
+            "score": run.state.score,
+            "boards": run.boards,
+            "actions": run.actions,
             "problems": [problem._asdict() for problem in problems],
         }
         audited = {} if findings is None else {"audit": findings.to_json()}
@@ -248,7 +248,7 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
     if not as_json:
         for problem in problems:
             tell(streams.one_line(str(problem)))
-    if not as_json or not ledger.is_over:
+    if not as_json or not run.is_over:
         tell(streams.one_line(_verdict(verification)))
     if verification.torn_bytes:
         tell(f"passed over: a last line that was cut off after {verification.torn_bytes} bytes")
@@ -261,20 +261,20 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
 
 def _verdict(verification: Verification) -> str:
     """Say in one line what a journal is worth."""
-    ledger = verification.ledger
+    run = verification.run
     figures = (
-        f"{verification.run_id}, {ledger.state.score:,} points, {ledger.tally.boards:,} boards, "
-        f"{ledger.tally.actions:,} actions"
+        f"{verification.run_id}, {run.state.score:,} points, {run.boards:,} boards, "
+        f"{run.actions:,} actions"
     )
-    if ledger.tally.followed:
-        figures += f" ({ledger.tally.followed:,} on the service's word, against the rules)"
+    if run.followed:
+        figures += f" ({run.followed:,} on the service's word, against the rules)"
     count = len(verification.problems)
     if count:
         more = " or more" if count >= MAX_PROBLEMS else ""
         return f"not verified: {figures}, {count}{more} problem{'s' if count > 1 else ''}"
-    if not ledger.is_over:
+    if not run.is_over:
         return f"verified as far as it goes, for it is unfinished: {figures}"
-    return f"verified: {figures}, {ledger.state.end_reason or 'abandoned'}"
+    return f"verified: {figures}, {run.state.end_reason or 'abandoned'}"
 
 
 def _towards(settings: Settings, base_url: str, path: Path) -> Settings:
@@ -350,7 +350,7 @@ def _show(reel: Film, verification: Verification) -> None:
     from bot.replay.projector import Projector  # noqa: PLC0415
 
     run_id = streams.one_line(verification.run_id or "")
-    projector = Projector(reel, run_id, verification.ledger.goal.bank_at)
+    projector = Projector(reel, run_id, verification.run.goal.bank_at)
     with (
         handling(_end, signal.SIGTERM, signal.SIGHUP),
         Keyboard(sys.stdin.fileno()) as keyboard,

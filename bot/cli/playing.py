@@ -68,7 +68,7 @@ def _tell(outcome: Outcome, display: Display, *, as_json: bool) -> None:
     if outcome.error is not None:
         display.error(str(outcome.error))
     elif outcome.exit_code:
-        display.error(f"the run ended {outcome.ledger.state.end_reason}, not as asked")
+        display.error(f"the run ended {outcome.run.state.end_reason}, not as asked")
 
 
 def _play(
@@ -95,7 +95,7 @@ def _play(
 
     try:
         outcome = player.play(order, begin, clock, display)
-        display.ended(outcome.ledger, outcome.path)
+        display.ended(outcome.run, outcome.path)
     finally:
         display.close()
     return outcome
@@ -103,18 +103,18 @@ def _play(
 
 def describe(outcome: Outcome) -> dict[str, object]:
     """Return the result of a sitting for programs."""
-    ledger = outcome.ledger
-    totals = ledger.totals()
+    run = outcome.run
+    totals = run.totals()
     return {
-        "run_id": ledger.started.run_id if ledger.started else None,
+        "run_id": run.started.run_id if run.started else None,
         "journal": str(outcome.path),
         "score": totals.score,
         "boards": totals.boards,
         "flips": totals.flips,
         "requests": totals.requests,
         "retries": totals.retries,
-        "leaves": ledger.state.leaves,
-        "end_reason": ledger.state.end_reason,
+        "leaves": run.state.leaves,
+        "end_reason": run.state.end_reason,
         "seconds": totals.seconds,
     }
 
