@@ -18,8 +18,8 @@ from bot.cli.signals import handling, heed_signals
 from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS
 from bot.console import streams
 from bot.errors import AS_ASKED, OTHERWISE, BotError, Stopped, TokenRefused, UsageError
-from bot.verify import MAX_PROBLEMS, Verification
-from bot.report.text import duration
+from bot.replay.verify import MAX_PROBLEMS, Verification
+from bot.words import duration, one_line
 
 if TYPE_CHECKING:
     from bot.client.client import Client
@@ -37,7 +37,7 @@ def replay(path: Path, *, as_json: bool) -> int:
         NotAJournal: the file cannot be read, or is no journal.
     """
     verification = Verification(path)
-    verification.read_all()
+    verification.run()
     _tell(verification, None, as_json=as_json)
     return AS_ASKED if verification.is_verified else OTHERWISE
 
@@ -63,8 +63,8 @@ def audit(path: Path, settings: Settings, base_url: str, size: int | None, *, as
 
     settings = _towards(settings, base_url, path)
     verification = Verification(path)
-    verification.read_all()
-    started = verification.run.started
+    verification.run()
+    started = verification.ledger.started
     if not verification.is_verified or started is None:
         _tell(verification, None, as_json=as_json)
         return OTHERWISE
@@ -141,7 +141,7 @@ def status(path: Path, *, as_json: bool) -> int:
         "journal": str(run.journal),
     }
     for name, value in rows.items():
-        streams.answer(streams.one_line(f"{name:12} {value}"))
+        streams.answer(one_line(f"{name:12} {value}"))
     return 0
 
 
@@ -185,7 +185,7 @@ def prune(
     what = "compress" if is_compressing else "remove"
     tell = streams.say if as_json else streams.answer
     for chore in chores:
-        tell(streams.one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
+        tell(one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
     if not chores:
         tell(f"nothing to {what} beyond the newest {keep} finished runs")
     is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
@@ -209,7 +209,7 @@ def _is_confirmed(what: str, count: int) -> bool:
 
 def _row(run: Summary) -> tuple[str, ...]:
     return tuple(
-        streams.one_line(cell)
+        one_line(cell)
         for cell in (
             run.run_id,
             run.state,
@@ -231,15 +231,15 @@ def _describe_score(run: Summary) -> str:
 
 def _tell(verification: Verification, findings: Findings | None, *, as_json: bool) -> None:
     """Print the verdict on a journal, and that of a service where one was asked."""
-    run = verification.run
+    ledger = verification.ledger
     problems = [*verification.problems, *(findings.problems if findings else ())]
     if as_json:
         result = {
             "run_id": verification.run_id,
             "verified": not problems,
-            "score": run.state.score,
-            "boards": run.boards,
-            "actions": run.actions,
+            "score": ledger.state.score,
+            "boards": ledger.tally.boards,
+            "actions": ledger.tally.actions,
             "problems": [problem._asdict() for problem in problems],
         }
         audited = {} if findings is None else {"audit": findings.to_json()}
@@ -247,9 +247,9 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
     tell = streams.say if as_json else streams.answer
     if not as_json:
         for problem in problems:
-            tell(streams.one_line(str(problem)))
-    if not as_json or not run.is_over:
-        tell(streams.one_line(_verdict(verification)))
+            tell(one_line(str(problem)))
+    if not as_json or not ledger.is_over:
+        tell(one_line(_verdict(verification)))
     if verification.torn_bytes:
         tell(f"passed over: a last line that was cut off after {verification.torn_bytes} bytes")
     if findings is not None and not as_json:
@@ -261,20 +261,20 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
 
 def _verdict(verification: Verification) -> str:
     """Say in one line what a journal is worth."""
-    run = verification.run
+    ledger = verification.ledger
     figures = (
-        f"{verification.run_id}, {run.state.score:,} points, {run.boards:,} boards, "
-        f"{run.actions:,} actions"
+        f"{verification.run_id}, {ledger.state.score:,} points, {ledger.tally.boards:,} boards, "
+        f"{ledger.tally.actions:,} actions"
     )
-    if run.followed:
-        figures += f" ({run.followed:,} on the service's word, against the rules)"
+    if ledger.tally.followed:
+        figures += f" ({ledger.tally.followed:,} on the service's word, against the rules)"
     count = len(verification.problems)
     if count:
         more = " or more" if count >= MAX_PROBLEMS else ""
         return f"not verified: {figures}, {count}{more} problem{'s' if count > 1 else ''}"
-    if not run.is_over:
+    if not ledger.is_over:
         return f"verified as far as it goes, for it is unfinished: {figures}"
-    return f"verified: {figures}, {run.state.end_reason or 'abandoned'}"
+    return f"verified: {figures}, {ledger.state.end_reason or 'abandoned'}"
 
 
 def _towards(settings: Settings, base_url: str, path: Path) -> Settings:
@@ -318,7 +318,7 @@ class _Teller:
     def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
         """Say what went wrong, and when it is tried again."""
         again = f"again in {duration(wait_s)}" if wait_s else f"attempt {attempt}"
-        streams.say(streams.one_line(f"{action}: {failure.cause}; {again}"))
+        streams.say(one_line(f"{action}: {failure.cause}; {again}"))
 
 
 @contextmanager
@@ -349,8 +349,8 @@ def _show(reel: Film, verification: Verification) -> None:
     from bot.replay.keyboard import Keyboard  # noqa: PLC0415
     from bot.replay.projector import Projector  # noqa: PLC0415
 
-    run_id = streams.one_line(verification.run_id or "")
-    projector = Projector(reel, run_id, verification.run.goal.bank_at)
+    run_id = one_line(verification.run_id or "")
+    projector = Projector(reel, run_id, verification.ledger.goal.bank_at)
     with (
         handling(_end, signal.SIGTERM, signal.SIGHUP),
         Keyboard(sys.stdin.fileno()) as keyboard,
