@@ -44,7 +44,7 @@ from bot.errors import (
 from bot.journal import writer
 from bot.journal.folder import journal_path
 from bot.journal.lock import lock
-from bot.journal.recover import recover
+from bot.verify import recover
 from bot.player import MAX_FOLLOWED, Outcome
 from bot.rules import Action
 from bot.service import Answer
@@ -58,7 +58,7 @@ LOST: Final = instead(503, b"")
 NO: Final = instead(200, {"ok": False, "reason": "no", "legalActions": []})
 NO_TOKEN: Final = instead(401, {"ok": False, "reason": "who are you?"})
 WRONG: Final = edited(score=1)
-FRESH: Final = Call(is_fresh=True)
+FRESH: Final = Call(mode=Mode.FRESH)
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def check_whole_run(outcome: Outcome) -> None:
     assert sum(int(str(line["award"])) for line in journal_lines(outcome.path, "action")) == 3030
     recovered = recover(outcome.path)
     assert recovered.cut_bytes == 0
-    assert recovered.ledger.is_over
-    assert recovered.ledger.state.score == 3030
+    assert recovered.run.is_over
+    assert recovered.run.state.score == 3030
 
 
 # A run that nothing disturbs
@@ -221,7 +221,7 @@ def test_a_followed_contradiction_is_written_and_played_on_from(
     assert outcome.exit_code == 0
     assert names(outcome.path)[:4] == ["run.started", "retry", "diverged", "action"]
     assert next(journal_lines(outcome.path, "action"))["moves_used"] == 2
-    assert recover(outcome.path).ledger.is_over
+    assert recover(outcome.path).run.is_over
 
 
 def test_a_run_whose_number_a_followed_service_has_put_out_of_reach_is_banked_short(
@@ -230,7 +230,7 @@ def test_a_run_whose_number_a_followed_service_has_put_out_of_reach_is_banked_sh
     exactly = Call(bank_at=215, bank_rule=EXACTLY, is_following=True)
     service = Mortal({2: edited(score=210), 3: edited(score=210)})
     outcome = play(service, runs_dir, clock, replace(exactly, limits=Limits(max_requests=3)))
-    assert (outcome.exit_code, outcome.ledger.state.score) == (75, 210)
+    assert (outcome.exit_code, outcome.run.state.score) == (75, 210)
     asked_otherwise = replace(exactly, bank_at=214)
     with pytest.raises(ConfigError, match="no play gets from the 210 points"):
         play(service, runs_dir, clock, asked_otherwise)
@@ -642,7 +642,7 @@ def test_a_fresh_run_gives_one_that_lacks_its_last_line_alone_that_line(
     assert outcome.path != path
     assert not any("leaving" in notice for notice in watcher.notices)
     assert last_event(path)["event"] == "run.ended"
-    assert recover(path).ledger.is_over
+    assert recover(path).run.is_over
 
 
 def test_a_fresh_run_passes_by_one_that_it_may_not_write(
@@ -718,7 +718,7 @@ def test_a_resumed_run_takes_the_threshold_of_its_call(runs_dir: Path, clock: Fa
     outcome = play(Mortal(), runs_dir, clock, Call(bank_at=4000))
     assert outcome.path == path
     assert outcome.exit_code == 0
-    assert outcome.ledger.state.score == 3030 + 4 * 265
+    assert outcome.run.state.score == 3030 + 4 * 265
     (resumed,) = journal_lines(path, "run.resumed")
     assert (resumed["bank_at"], resumed["bank_rule"]) == (4000, "at-least")
 
@@ -781,7 +781,7 @@ def test_where_only_the_end_is_missing_it_is_written_and_nothing_is_sent(
     assert written["end_reason"] == end_reason
     assert {**written, "ts": 0} == {**json.loads(end), "ts": 0}
     assert path.read_bytes().startswith(whole[: -len(end)])
-    assert recover(path).ledger.is_over
+    assert recover(path).run.is_over
 
 
 def test_where_the_end_is_missing_after_a_suspension_it_is_written_too(

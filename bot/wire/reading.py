@@ -165,15 +165,15 @@ class Reading(NamedTuple):
     @property
     def differences(self) -> Differences:
         """The wrong fields by the service's names; a name with two meanings is a dotted path."""
+        places = [(wrong.name, wrong.path) for wrong in self.wrongs]
+        places += [(GARLAND, path) for path in self.layout.garlands]
+        places += [(name, path) for name, paths in self.layout.fields.items() for path in paths]
         found: Differences = {}
         for name, path, predicted, observed in self.wrongs:
-            alike = {wrong.name for wrong in self.wrongs if wrong.path[-1] == path[-1]}
-            is_clear = path[-1] not in found and alike == {name}
-            label = path[-1] if is_clear and field_spelled(path[-1]) in (name, None) else ""
-            found[label or format_path(path)] = {
-                "predicted": predicted,
-                "observed": _bounded(observed),
-            }
+            key = path[-1]
+            is_clear = {known for known, place in places if place[-1] == key} == {name}
+            label = key if is_clear and key not in found else format_path(path)
+            found[label] = {"predicted": predicted, "observed": _bounded(observed)}
         return found
 
 
@@ -196,7 +196,7 @@ class Place(NamedTuple):
 class _Answer:
     """What one pass over an answer has found."""
 
-    tokens: list[tuple[int, Path, object]]
+    tokens: list[tuple[int, Path, str]]
     """What could be the token: how unlikely, where, what."""
     garlands: list[Place]
     """What is the predicted garland, or stands under a name that the garland may have."""
@@ -228,6 +228,8 @@ def read(
     """
     if not isinstance(answer, dict):
         raise Unreadable(f"the answer is {kind_of(answer)}, not an object")
+    if before is None:
+        _check_settings(answer, after, settings)
     expected = expectation(after)
     found = _collect(answer, after, last, settings)
     token_path, token = _choose_token(found.tokens, last, sent)
@@ -239,11 +241,12 @@ def read(
     is_last = after.phase == rules.ENDED
     wrongs = (*garlands.wrong, *fields.wrong)
     if token is None and not is_last and not _claims_the_end(wrongs):
-        is_long = any(isinstance(value, str) for _, _, value in found.tokens)
+        is_long = any(len(value) > MAX_TOKEN for _, _, value in found.tokens)
         why = f"a token of more than {MAX_TOKEN} characters" if is_long else "no token"
         hint = "; the setting wire.token names its path" if right_names and not is_long else ""
         raise Unreadable(f"the answer has {why}{hint}", has_token=is_long)
-    if not wrongs and not right_names & (VERDICTS if is_last else {GARLAND, SCORE}):
+    needed = VERDICTS if token is None else {GARLAND, SCORE, *(VERDICTS if is_last else ())}
+    if not wrongs and not right_names & needed:
         raise Unreadable(
             "the answer has neither the garland nor the score to check it by; the settings "
             "wire.garland and wire.score name their paths",
@@ -263,6 +266,26 @@ def read(
         right=frozenset(right_names),
         missing=frozenset(last.fields.keys() - fields.names),
     )
+
+
+def _check_settings(answer: object, after: State, settings: WireSettings) -> None:
+    """Look whether a first answer has something wherever the user says that a field is.
+
+    Raises:
+        Unreadable: it has not.
+    """
+    for name, path in settings.paths.items():
+        observed = look_up(answer, path)
+        is_there = observed is not MISSING
+        if name == GARLAND:
+            is_there = is_same(observed, list(after.garland))
+        if not is_there:
+            what = f"not the garland {list(after.garland)}" if name == GARLAND else "nothing"
+            raise Unreadable(
+                f"the answer to init has {what} at {format_path(path)}, where the setting "
+                f"wire.{name} points",
+                has_token=True,
+            )
 
 
 def is_proof(reading: Reading, before: State | None, after: State) -> bool:
@@ -353,9 +376,11 @@ def _collect(answer: object, after: State, last: Layout, settings: WireSettings)
             elif known.field is not None and known.field != TOKEN:
                 if known.field == FINAL_SCORE and after.phase != rules.ENDED:
                     continue
-                if not isinstance(value, dict) and len(found.fields) < MAX_FIELDS:
+                place = (*path, key)
+                is_free = not isinstance(value, dict) and place not in last.garlands
+                if is_free and len(found.fields) < MAX_FIELDS:
                     name = SCORE if known.field == FINAL_SCORE else known.field
-                    found.fields.append(Place(name, (*path, key), value))
+                    found.fields.append(Place(name, place, value))
     if settings.paths or settings.ignore:
         _heed(settings, found, answer)
     return found
@@ -370,7 +395,8 @@ def _heed(settings: WireSettings, found: _Answer, answer: object) -> None:
     }
     if TOKEN in settings.paths:
         token = named.get(TOKEN)
-        found.tokens = [(0, token.path, token.value)] if token else []
+        is_text = token is not None and isinstance(token.value, str)
+        found.tokens = [(0, token.path, token.value)] if is_text else []
     if GARLAND in settings.paths:
         found.garlands = [named[GARLAND]] if GARLAND in named else []
     at_will = [place for name, place in named.items() if name not in (TOKEN, GARLAND)]
@@ -380,7 +406,7 @@ def _heed(settings: WireSettings, found: _Answer, answer: object) -> None:
 
 
 def _choose_token(
-    tokens: list[tuple[int, Path, object]], last: Layout, sent: str
+    tokens: list[tuple[int, Path, str]], last: Layout, sent: str
 ) -> tuple[Path, str | None]:
     """Return the likeliest token and its place; None where there is none."""
     named = [item for item in tokens if item[0] < _UNNAMED] or [

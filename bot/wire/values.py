@@ -72,14 +72,14 @@ def kind_of(value: object) -> str:
 
 def is_same(observed: object, expected: object) -> bool:
     """Tell whether a JSON value is the expected one, in value and type; `1.0` is the integer 1."""
-    if type(observed) is type(expected) and not isinstance(expected, list):
-        return observed == expected
     if isinstance(expected, list):
         return (
             isinstance(observed, list)
             and len(observed) == len(expected)
             and all(map(is_same, observed, expected))
         )
+    if type(observed) is type(expected):
+        return observed == expected
     return (
         type(expected) is int
         and type(observed) is float
