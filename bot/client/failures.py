@@ -68,7 +68,7 @@ class Failure(Exception):
         """Say what went wrong in `cause`, for people; `shown` is the answer, text or JSON."""
         super().__init__(cause)
         self.kind = kind
-        self.cause = " ".join(cause.split())[:MAX_CAUSE]
+        self.cause = cause[:MAX_CAUSE]
         self.status = status
         self.excerpt = excerpt(shown) if shown not in ("", None) else ""
         self.retry_after_s = retry_after_s

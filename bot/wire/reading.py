@@ -334,8 +334,9 @@ _SHY: Final = 4
 _LEAST_OPAQUE: Final = 16
 _OTHER_TOKENS: Final = re.compile("csrf|xsrf|access|auth|refresh|bearer|api|^idtoken")
 _UNNAMED: Final = len(_TOKEN_NAMES) + 1
-_OPAQUE: Final = re.compile(r"[\w+/=.~%|:,-]{32,}", re.ASCII)
-"""What a token of any name looks like."""
+_OPAQUE_LENGTH: Final = 32
+_OPAQUE: Final = re.compile(r"[\w+/=.~%|:,-]+", re.ASCII)
+"""What a token of any name looks like, of at least so many characters."""
 
 
 @lru_cache(maxsize=1024)
@@ -353,34 +354,40 @@ def _know(key: str) -> _Key:
     return _Key(field_name, rank, is_closed)
 
 
-def _collect(answer: object, after: State, last: Layout, settings: WireSettings) -> _Answer:
+def _collect(
+    answer: dict[str, object], after: State, last: Layout, settings: WireSettings
+) -> _Answer:
     """Look at every value of an answer that stands in objects alone, the shallow ones first."""
     found = _Answer([], [], [])
     garland = list(after.garland)
-    seen: list[tuple[Path, int, object]] = [((), 0, answer)]
+    is_last = after.phase == rules.ENDED
+    seen: list[tuple[Path, int, dict[str, object]]] = [((), 0, answer)]
     for path, length, holder in seen:
-        for key, value in holder.items():  # type: ignore[attr-defined]  # only objects are seen
-            if not 0 < len(key) <= MAX_KEY or length + len(key) > MAX_PATH:
+        for key, value in holder.items():
+            if not 0 < len(key) <= MAX_KEY:
                 continue
-            known = _know(key)
-            if isinstance(value, dict) and not known.is_closed:
-                seen.append(((*path, key), length + len(key), value))
-            if isinstance(value, str) and (known.token_rank is not None or len(value) >= 32):
-                rank = _UNNAMED if known.token_rank is None else known.token_rank
-                found.tokens.append((rank, (*path, key), value))
-            if known.field == GARLAND or (
-                isinstance(value, list) and known.field != "target" and is_same(value, garland)
-            ):
-                if len(found.garlands) < MAX_GARLANDS:
-                    found.garlands.append(Place(GARLAND, (*path, key), value))
-            elif known.field is not None and known.field != TOKEN:
-                if known.field == FINAL_SCORE and after.phase != rules.ENDED:
+            name, token_rank, is_closed = _know(key)
+            if isinstance(value, dict):
+                if not is_closed and length + len(key) <= MAX_PATH:
+                    seen.append(((*path, key), length + len(key), value))
+                if name != GARLAND:
                     continue
-                place = (*path, key)
-                is_free = not isinstance(value, dict) and place not in last.garlands
-                if is_free and len(found.fields) < MAX_FIELDS:
-                    name = SCORE if known.field == FINAL_SCORE else known.field
-                    found.fields.append(Place(name, place, value))
+            elif isinstance(value, str) and (token_rank is not None or len(value) >= _OPAQUE_LENGTH):
+                rank = _UNNAMED if token_rank is None else token_rank
+                found.tokens.append((rank, (*path, key), value))
+            if name == GARLAND or (
+                isinstance(value, list)
+                and len(value) == len(garland)
+                and name != "target"
+                and is_same(value, garland)
+            ):
+                found.garlands.append(Place(GARLAND, (*path, key), value))
+            elif name is not None and name != TOKEN and (*path, key) not in last.garlands:
+                if name != FINAL_SCORE:
+                    found.fields.append(Place(name, (*path, key), value))
+                elif is_last:
+                    found.fields.append(Place(SCORE, (*path, key), value))
+    del found.garlands[MAX_GARLANDS:], found.fields[MAX_FIELDS:]
     if settings.paths or settings.ignore:
         _heed(settings, found, answer)
     return found

@@ -53,7 +53,8 @@ def saying_in(answer: object) -> Saying | None:
     lists_actions = any(fold_name(key) == fold_name(LEGAL_ACTIONS) for key in answer)
     if about is About.TOKEN and (lists_actions or not is_refusal):
         about = None
-    shown = _telling(answer) or "no reason given"
+    told = _telling(answer)
+    shown = "no reason given" if told is None else told
     return Saying(about or (About.REFUSAL if is_refusal else About.TROUBLE), shown)
 
 
@@ -106,10 +107,10 @@ def _texts(value: object, depth: int = 0) -> Iterator[str]:
 
 def _telling(answer: dict[str, object]) -> str | None:
     """Return the most telling text of an error object, not its title where there is more."""
-    found = next(_texts(answer), None)
-    if found is None:
-        given = next((answer[key] for key in _TELLING if answer.get(key) is not None), None)
-        return None if given is None else json.dumps(given)[:MAX_SAYING]
+    found = next(filter(None, _texts(answer)), None)
+    given = [answer[key] for key in _TELLING if key in answer]
+    if found is None and given:
+        return given[0] if isinstance(given[0], str) else json.dumps(given[0])[:MAX_SAYING]
     return found
 
 
