@@ -172,11 +172,14 @@ def test_a_run_is_as_asked_that_banks_as_its_goal_asks(
 def test_a_divergence_is_at_hand_until_the_next_line() -> None:
     told = Telling()
     told.fail(CLEARING)
-    assert told.run.diverged is None
+    seen = [told.run.diverged]
     assert told.diverge(leaves=2) == []
-    assert told.run.diverged is not None
+    fields = {"leaves": {"predicted": 3, "observed": 2}}
+    seen.append(told.run.diverged)
     assert told.tell(events.RunSuspended("it contradicts", 76)) == []
-    assert (told.run.diverged, told.run.is_suspended) == (None, True)
+    seen.append(told.run.diverged)
+    assert seen == [None, events.FieldsDiverged(fields), None]
+    assert told.run.is_suspended
 
 
 def test_a_sitting_that_ended_is_suspended_until_the_next_begins() -> None:
