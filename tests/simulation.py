@@ -773,6 +773,8 @@ class Sitting:
             yield EXITS[self.last.verdict]
         elif now + self.longest_wait() > self.give_up_at:
             yield 69
+            if self.what == b"" and self.last.verdict is Verdict.LIE:
+                yield 76  # nothing is at stake yet, and this is what is known of the service
 
 
 class World:
