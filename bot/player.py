@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -200,7 +200,7 @@ def _resume(
         )
     if recovered.cut_bytes:
         watcher.notice(f"{recovered.cut_bytes} bytes of a torn last line were cut off {path}")
-    journal = writer.reopen(path, recovered.size, ledger.next_seq, clock.now)
+    journal = writer.reopen(path, recovered.size, ledger.next_seq, clock.now, recovered.cut_bytes)
     if ledger.state.phase == rules.ENDED:
         record.journal, record.ledger = journal, ledger
         return True
@@ -230,7 +230,8 @@ def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
     if ledger.state.phase != rules.ENDED or not is_ours:
         watcher.notice(f"leaving the unfinished run {path}")
         return
-    with closing(writer.reopen(path, recovered.size, ledger.next_seq, clock.now)) as journal:
+    reopened = writer.reopen(path, recovered.size, ledger.next_seq, clock.now, recovered.cut_bytes)
+    with closing(reopened) as journal:
         journal.write(ledger.totals())
         journal.sync()
 
@@ -276,13 +277,7 @@ def _begin(
         spec_sha256=spec_digest(spec),
     )
     journal = writer.create(journal_path(order.runs_dir, run_id), clock.now)
-    try:
-        record.open(journal, started)
-    except JournalError:
-        if journal.next_seq == 0:
-            with suppress(OSError):
-                journal.path.unlink()
-        raise
+    record.open(journal, started)
 
 
 def _play_on(record: Record, client: Client, watcher: Watcher) -> BotError | None:

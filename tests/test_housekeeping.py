@@ -24,12 +24,10 @@ from harness import run_events, started, write_journal
 
 from bot.errors import JournalError, NotAJournal, UsageError
 from bot.journal import housekeeping, reader, tail, writer
-from bot.journal.catalog import LATEST, find, latest
 from bot.journal.events import RunStarted
-from bot.journal.folder import journal_path
+from bot.journal.folder import LATEST, find, journal_path, latest
 from bot.journal.housekeeping import Chore, carry_out, plan
-from bot.journal.reader import read_lines
-from bot.journal.tail import is_finished, last_entries
+from bot.journal.reader import is_finished, last_entries, read_lines
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
 KIB: Final = 2**10

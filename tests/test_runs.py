@@ -34,8 +34,7 @@ from bot.errors import JournalError
 from bot.journal import housekeeping, tail
 from bot.journal.events import FORMAT, Event, RunEnded, RunResumed, RunSuspended
 from bot.journal.lock import lock
-from bot.journal.reader import _HEAD
-from bot.journal.tail import is_finished, last_entries
+from bot.journal.reader import _HEAD, is_finished, last_entries
 from bot.replay import summary
 
 pytestmark = pytest.mark.usefixtures("alone")

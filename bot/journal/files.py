@@ -61,3 +61,20 @@ def _check_kind(path: Path, mode: int) -> None:
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
         code = errno.ELOOP if stat.S_ISLNK(mode) else errno.EINVAL
         raise OSError(code, f"{kind}, not a plain file", str(path))
+
+
+def why(error: OSError, path: Path) -> str:
+    """Say why the system refused `path`, and what to do where it is somebody else's."""
+    reason = error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        for place in (path, path.parent):
+            try:
+                owner = place.lstat().st_uid
+            except OSError:
+                continue
+            if owner != os.geteuid():
+                return (
+                    f"{reason}. {place} belongs to another user (uid {owner}): give it back with "
+                    f"chown, or choose another folder with --runs-dir"
+                )
+    return reason

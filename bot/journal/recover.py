@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bot.errors import JournalDamaged
 from bot.journal.ledger import Ledger
-from bot.journal.reader import LineError, parse_line, read_lines
+from bot.journal.reader import LineError, NewerFormat, parse_line, read_lines
 
 
 class Recovered(NamedTuple):
@@ -40,6 +40,8 @@ def recover(path: Path) -> Recovered:
         end = line.end
         try:
             entry = parse_line(line)
+        except NewerFormat as exc:
+            raise JournalDamaged(f"cannot go on with the journal {path}: {exc}") from None
         except LineError as exc:
             torn = line.number, exc
             continue

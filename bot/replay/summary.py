@@ -19,8 +19,7 @@ from bot.errors import NotAJournal
 from bot.journal.events import ActionTaken, RunEnded, RunResumed, RunStarted
 from bot.journal.folder import first_entry, journals, run_name
 from bot.journal.lock import is_played
-from bot.journal.reader import LineError, parse_line, read_lines
-from bot.journal.tail import last_entries
+from bot.journal.reader import LineError, last_entries, parse_line, read_lines
 from bot.replay.verify import Verification
 
 RUNNING: Final = "running"
@@ -140,7 +139,7 @@ def _look_at_lock(run: Summary) -> Summary:
     """Return the figures of a run with its state as it is now: somebody may play it."""
     if run.state != SUSPENDED or run.base_url is None or run.seed is None:
         return run
-    is_running = is_played(run.journal, run.base_url, run.seed)
+    is_running = is_played(run.journal)
     return replace(run, state=RUNNING) if is_running else run
 
 
