@@ -75,25 +75,23 @@ class JournalFile:
             JournalError: it is not, and what happened to it.
         """
         try:
-            is_ours = os.path.samestat(self.path.lstat(), os.fstat(self._descriptor))
-            size = os.fstat(self._descriptor).st_size
+            ours, there = os.fstat(self._descriptor), self.path.lstat()
         except FileNotFoundError:
             what = "was removed"
         except OSError as exc:
-            what = f"cannot be looked at: {exc.strerror}"
+            what = f"cannot be looked at ({exc.strerror})"
         else:
-            if is_ours and size == self._size:
+            if not os.path.samestat(ours, there):
+                what = "was replaced by another file"
+            elif ours.st_size < self._size:
+                what = f"was cut from {self._size} to {ours.st_size} bytes"
+            elif ours.st_size > self._size:
+                what = f"has {ours.st_size - self._size} bytes that something else wrote"
+            else:
                 return
-            what = (
-                "was replaced by another file"
-                if not is_ours
-                else f"was cut to {size} bytes of {self._size}"
-                if size < self._size
-                else f"has {size - self._size} bytes that something else wrote"
-            )
         raise JournalError(
-            f"the journal {self.path} {what} while it was in use; see to it that nothing else "
-            f"writes, moves or cleans up in the runs folder"
+            f"the journal {self.path} {what} while it was in use; see that nothing else writes, "
+            f"moves or cleans up in the runs folder"
         )
 
     def close(self) -> None:
