@@ -536,7 +536,7 @@ def test_a_first_line_that_is_too_long_is_of_no_journal(
 
 
 def test_what_is_no_file_is_no_journal(tmp_path: Path) -> None:
-    with told(NotAJournal, f"cannot read {tmp_path}: a folder, not a plain file"):
+    with told(NotAJournal, f"{tmp_path} is no journal: a folder, not a plain file"):
         list(read_lines(tmp_path))
 
 
@@ -736,11 +736,14 @@ def test_a_journal_in_which_nothing_was_written_is_removed(disk: Disk, tmp_path:
     assert not path.exists()
 
 
-def test_a_file_in_the_place_of_an_empty_journal_is_not_removed(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_an_empty_journal_is_not_removed(disk: Disk, tmp_path: Path) -> None:
     path = tmp_path / "j"
     journal = writer.create(path, lambda: NOON)
     path.unlink()
     path.write_bytes(b"")
+    disk.room = 0
+    with pytest.raises(JournalError):
+        journal.write(EXAMPLES["run.started"])
     journal.close()
     assert path.exists()
 
@@ -871,7 +874,7 @@ def test_a_line_that_could_not_be_read_back_is_not_written(
     monkeypatch.setattr(writer, "MAX_LINE", len(before) - 1)
     journal.write(EXAMPLES["refused"])
     twice = path.read_bytes()
-    with pytest.raises(JournalError, match="a line of [0-9]+ bytes has more than"):
+    with pytest.raises(JournalError, match=r"a line of \d+ bytes has more than"):
         journal.write(events.Refused({"type": "next"}, "no" * 20))
     assert (path.read_bytes(), journal.next_seq) == (twice, 2)
     journal.close()

@@ -31,7 +31,7 @@ from standins import Call
 
 from bot.cli import process
 from bot.errors import JournalError
-from bot.journal import housekeeping, tail
+from bot.journal import housekeeping, reader
 from bot.journal.events import FORMAT, Event, RunEnded, RunResumed, RunSuspended
 from bot.journal.lock import lock
 from bot.journal.reader import _HEAD, is_finished, last_entries
@@ -350,7 +350,7 @@ def test_a_finished_run_is_read_from_its_ends_only(
     put(runs_dir, eventful(), run_id(2))
     expected = [summary._read_whole(path).to_json() for path in sorted(runs_dir.iterdir())]
     monkeypatch.setattr(summary, "_read_whole", None)
-    monkeypatch.setattr(tail, "TAIL", 2000)
+    monkeypatch.setattr(reader, "TAIL", 2000)
     listed = result(capsys, "runs")
     assert [{**run, "journal": ""} for run in listed] == [
         {**run, "journal": ""} for run in expected
@@ -417,7 +417,7 @@ def test_a_finished_run_that_cannot_be_unpacked_in_the_middle_is_damaged(
 def test_a_run_whose_last_action_is_far_from_its_end_is_read_whole(
     runs_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tail, "TAIL", 200)
+    monkeypatch.setattr(reader, "TAIL", 200)
     path = finished(runs_dir, 1)
     assert [type(entry.event) for entry in last_entries(path)] == [RunEnded]
     assert result(capsys, "status")["last_success"] is not None
@@ -449,7 +449,7 @@ def test_a_list_of_hundreds_of_long_runs_is_quick(
 def test_the_last_lines_come_backwards(
     shape: Callable[[bytes], bytes], size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail, "TAIL", size)
+    monkeypatch.setattr(reader, "TAIL", size)
     path = tmp_path / "j"
     path.write_bytes(shape(plain()))
     seqs = [entry.seq for entry in last_entries(path)]
@@ -556,7 +556,7 @@ def test_a_compressed_run_is_read_from_its_ends_too(
 ) -> None:
     path = finished(runs_dir, 1, bank_at=30_000)
     housekeeping.carry_out(housekeeping.Chore(path, 0, is_compressing=True))
-    monkeypatch.setattr(tail, "_read_to_the_end", None)
+    monkeypatch.setattr(reader, "_read_to_the_end", None)
     assert [run["score"] for run in result(capsys, "runs")] == [30_060]
 
 

@@ -25,6 +25,10 @@ _KINDS: Final = {
 }
 
 
+class NotPlain(OSError):
+    """What stands under a name is no plain file; `strerror` says what it is."""
+
+
 def open_plain(path: Path, flags: int = os.O_RDONLY, *, follows_links: bool = False) -> int:
     """Open the plain file at `path`; return its descriptor. It is made 0600 with `O_CREAT`.
 
@@ -32,8 +36,8 @@ def open_plain(path: Path, flags: int = os.O_RDONLY, *, follows_links: bool = Fa
     something off, and what was opened is looked at again, since it can have been exchanged.
 
     Raises:
-        OSError: it cannot be opened, or is a FIFO, a device, a folder, a socket, or a link
-            where none is followed; `strerror` says which.
+        NotPlain: it is a FIFO, a device, a folder, a socket, or a link where none is followed.
+        OSError: it cannot be opened.
     """
     try:
         try:
@@ -49,18 +53,18 @@ def open_plain(path: Path, flags: int = os.O_RDONLY, *, follows_links: bool = Fa
         raise OSError(errno.EINVAL, "not a name that a file can have", str(path)) from exc
     try:
         _check_kind(path, os.fstat(descriptor).st_mode)
-    except OSError:
+    except NotPlain:
         os.close(descriptor)
         raise
     return descriptor
 
 
 def _check_kind(path: Path, mode: int) -> None:
-    """Raise an OSError unless `mode` is that of a plain file."""
+    """Raise `NotPlain` unless `mode` is that of a plain file."""
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
         code = errno.ELOOP if stat.S_ISLNK(mode) else errno.EINVAL
-        raise OSError(code, f"{kind}, not a plain file", str(path))
+        raise NotPlain(code, f"{kind}, not a plain file", str(path))
 
 
 def why(error: OSError, path: Path) -> str:

@@ -188,7 +188,8 @@ def find(runs_dir: Path, run: str, *, seed: int | None = None, now: datetime | N
         return latest(runs_dir, seed=seed, now=now)
     named = Path(run)
     if _is_there(named):
-        return Path(os.path.realpath(named)) if named.is_symlink() else named
+        real = Path(os.path.realpath(named))
+        return real if named.is_symlink() and _is_there(real) else named
     if parse_run_id(run):
         inside = [runs_dir / f"{run}{suffix}" for suffix in SUFFIXES]
     else:

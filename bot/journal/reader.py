@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from bot.errors import NotAJournal
 from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, Kind, RunAbandoned, RunEnded
-from bot.journal.files import open_plain
+from bot.journal.files import NotPlain, open_plain
 
 MAX_LINE: Final = 8 * 2**20
 """Bytes of the longest line, without its end; no longer one is written."""
@@ -129,7 +129,12 @@ def read_lines(path: Path) -> Iterator[RawLine]:
             if rest and is_whole:
                 yield RawLine(number + 1, rest, end + len(rest), is_whole=False)
     except OSError as exc:
-        raise NotAJournal(f"cannot read {path}: {exc.strerror or exc}") from exc
+        raise _unreadable(path, exc) from exc
+
+
+def _unreadable(path: Path, error: OSError) -> NotAJournal:
+    what = f"{path} is no journal" if isinstance(error, NotPlain) else f"cannot read {path}"
+    return NotAJournal(f"{what}: {error.strerror or error}")
 
 
 def _rest_of(stream: io.BufferedReader) -> bytes:
@@ -178,7 +183,7 @@ class _Unpacked(io.RawIOBase):
         self._unpacker = zlib.decompressobj(wbits=31)
         self._input = b""
         self.rest = b""
-        """Bytes after which nothing more was unpacked: they are broken, or no member."""
+        """The bytes at the end of the file that brought nothing: broken, cut off, or no member."""
 
     def readable(self) -> bool:
         """Tell that it can be read."""
@@ -186,13 +191,16 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Unpack some bytes into `buffer`; return how many, 0 at the end."""
-        while not self.rest and self._find_input():
+        while self._find_input():
+            taken = self._input
             try:
-                held = self._unpacker.decompress(self._input, len(buffer))
+                held = self._unpacker.decompress(taken, len(buffer))
             except zlib.error:
-                self.rest = self._input + self._packed.read(MAX_LINE - len(self._input))
-                break
+                self._unpacker = zlib.decompressobj(wbits=31)
+                self._end_with(taken)
+                return 0
             self._input = self._unpacker.unconsumed_tail or self._unpacker.unused_data
+            self.rest = b"" if held or self._unpacker.eof else self.rest + taken
             if held:
                 buffer[: len(held)] = held
                 return len(held)
@@ -201,12 +209,22 @@ class _Unpacked(io.RawIOBase):
     def _find_input(self) -> bool:
         """Get bytes to unpack, of the next member where one is done; tell whether there are any."""
         if self._unpacker.eof:
-            self._unpacker = zlib.decompressobj(wbits=31)
             self._input = self._input.lstrip(b"\0")  # as gzip has it: what pads a tape
-            while not self._input and (block := self._packed.read(_BLOCK)):
-                self._input = block.lstrip(b"\0")
+            while len(self._input) < len(GZIP) and (block := self._packed.read(_BLOCK)):
+                self._input = (self._input + block).lstrip(b"\0")
+            if not self._input.startswith(GZIP):
+                self._end_with(self._input)
+                return False
+            self._unpacker = zlib.decompressobj(wbits=31)
         self._input = self._input or self._packed.read(_BLOCK)
         return bool(self._input)
+
+    def _end_with(self, rest: bytes) -> None:
+        """Take all that is left for the rest, as far as a line may be long."""
+        while len(rest) < MAX_LINE and (block := self._packed.read(_BLOCK)):
+            rest += block
+        self.rest, self._input = rest, b""
+        self._packed.seek(0, os.SEEK_END)
 
     def close(self) -> None:
         """Close the file, too."""
@@ -254,7 +272,7 @@ def _last_bytes(path: Path) -> bytes:
         with open_journal(path) as unpacked:
             return _read_to_the_end(unpacked)
     except OSError as exc:
-        raise NotAJournal(f"cannot read {path}: {exc.strerror or exc}") from exc
+        raise _unreadable(path, exc) from exc
 
 
 def _last_member(tail: bytes) -> bytes:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from os.path import samestat
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ class JournalFile:
             JournalError: the line could not be written, or read back, and is not in the file.
         """
         if len(line.rstrip()) > MAX_LINE or is_too_deep(line):
+            self._drop_if_empty()
             raise JournalError(
                 f"cannot write the journal {self.path}: a line of {len(line)} bytes has more than "
                 f"{MAX_LINE}, or more than {MAX_DEPTH} levels"
@@ -50,6 +52,7 @@ class JournalFile:
         except OSError as exc:
             with suppress(OSError):  # a disk that went read-only; the next start cuts then
                 os.ftruncate(self._descriptor, self._size)
+            self._drop_if_empty()
             raise JournalError(f"cannot write the journal {self.path}: {exc.strerror}") from exc
         self._size += len(line)
 
@@ -81,7 +84,7 @@ class JournalFile:
         except OSError as exc:
             what = f"cannot be looked at ({exc.strerror})"
         else:
-            if not os.path.samestat(ours, there):
+            if not samestat(ours, there):
                 what = "was replaced by another file"
             elif ours.st_size < self._size:
                 what = f"was cut from {self._size} to {ours.st_size} bytes"
@@ -95,12 +98,20 @@ class JournalFile:
         )
 
     def close(self) -> None:
-        """Close the file, and remove it where nothing was ever written in it."""
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def discard(self) -> None:
+        """Close the file, and remove it where it holds nothing."""
+        self._drop_if_empty()
+        self.close()
+
+    def _drop_if_empty(self) -> None:
+        """Remove a journal in which nothing could be written, unless it is another's by now."""
         if self._size == 0:
             with suppress(JournalError, OSError):
                 self.check()
                 self.path.unlink()
-        os.close(self._descriptor)
 
 
 class _LineLogger(structlog.BoundLoggerBase):
@@ -212,7 +223,7 @@ def _hold(file: JournalFile, descriptor: int) -> None:
     try:
         hold(descriptor)
     except OSError as exc:
-        file.close()
+        file.discard()
         if isinstance(exc, BlockingIOError):
             raise TryLater(f"another bot writes the journal {file.path}; nothing was sent") from exc
         if lacks_locks(exc):

@@ -161,7 +161,7 @@ def _read_ends(path: Path) -> Summary | None:
             return None
         started, ended = first.event, last.event
         is_undisturbed = last.seq == ended.requests  # no line but those of requests
-        bank_at = started.bank_at if is_undisturbed else _last_bank_at(path, started)
+        bank_at = started.bank_at if is_undisturbed else _last_bank_at(path, started, last.seq + 1)
     except (LineError, NotAJournal):
         return None
     return Summary(
@@ -181,16 +181,17 @@ def _read_ends(path: Path) -> Summary | None:
     )
 
 
-def _last_bank_at(path: Path, started: RunStarted) -> int:
-    """Return the threshold of the last sitting.
+def _last_bank_at(path: Path, started: RunStarted, lines: int) -> int:
+    """Return the threshold of the last sitting of a run of so many lines.
 
     Raises:
-        LineError: a line that begins a sitting is broken.
+        LineError: a line that begins a sitting is broken, or there is no reading on to the end.
         NotAJournal: the file cannot be read to its end.
     """
     bank_at = started.bank_at
     for line in read_lines(path):
-        if _RESUMED.search(line.text):
+        is_lost = not line.is_whole and line.number <= lines
+        if is_lost or _RESUMED.search(line.text):
             event = parse_line(line).event
             if isinstance(event, RunResumed):
                 bank_at = event.bank_at
