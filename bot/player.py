@@ -31,7 +31,7 @@ from bot.errors import (
 )
 from bot.journal import events, writer
 from bot.journal.events import INIT, Event
-from bot.journal.folder import journal_path, last_start, new_run_id, newest
+from bot.journal.folder import dated_ahead, journal_path, last_start, new_run_id, newest
 from bot.journal.ledger import Ledger, spec_digest
 from bot.journal.lock import lock
 from bot.journal.reader import is_compressed
@@ -163,7 +163,9 @@ def play(
         record = Record(watcher)
         client = make_client(record)
         try:
-            last = newest(order.runs_dir, order.base_url, order.seed)
+            for path in dated_ahead(order.runs_dir, clock.now()):
+                watcher.notice(f"passing by the finished run {path}: it is dated after tomorrow")
+            last = newest(order.runs_dir, order.base_url, order.seed, clock.now())
             if last is None or not _resume(last, order, record, client, clock, watcher):
                 _begin(last, order, record, client, clock, watcher)
             watcher.began(record.ledger, record.path)

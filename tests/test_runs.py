@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,11 +33,13 @@ from standins import Call
 
 from bot.cli import process
 from bot.errors import JournalError
-from bot.journal import housekeeping, reader
+from bot.journal import housekeeping, reader, writer
 from bot.journal.events import FORMAT, Event, RunEnded, RunResumed, RunSuspended
 from bot.journal.lock import lock
 from bot.journal.reader import _HEAD, is_finished, last_entries
 from bot.replay import summary
+
+NOW: Final = datetime(2026, 11, 30, tzinfo=UTC)
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -150,12 +154,11 @@ def test_a_run_is_in_one_of_its_states(
 
 
 @pytest.mark.slow
-def test_a_run_is_running_while_a_bot_has_its_lock(
+def test_a_run_is_running_while_a_bot_writes_it(
     runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    earlier = unfinished(runs_dir, 1)
-    unfinished(runs_dir, 2)
-    with lock(runs_dir, LOCAL, 7):
+    earlier, later = unfinished(runs_dir, 1), unfinished(runs_dir, 2)
+    with closing(writer.reopen(later, later.stat().st_size, 1, lambda: NOW)):
         assert result(capsys, "status")["state"] == "running"
         assert result(capsys, "status", earlier)["state"] == "suspended"
         assert [run["state"] for run in result(capsys, "runs")] == ["suspended", "running"]
