@@ -515,9 +515,9 @@ def test_the_place_of_a_line_is_that_of_its_last_byte_in_the_file(tmp_path: Path
     path = tmp_path / "j"
     path.write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\nrest")
     assert list(read_lines(path)) == [
-        (1, b"one\n", 7, True),
-        (2, b"\xef\xbb\xbftwo\n", 14, True),
-        (3, b"rest", 18, False),
+        RawLine(1, b"one\n", 7, is_whole=True),
+        RawLine(2, b"\xef\xbb\xbftwo\n", 14, is_whole=True),
+        RawLine(3, b"rest", 18, is_whole=False, is_torn=True),
     ]
 
 
@@ -527,9 +527,9 @@ def test_a_first_line_that_is_too_long_is_of_no_journal(
     monkeypatch.setattr(reader, "MAX_LINE", 10)
     path = tmp_path / "j"
     path.write_bytes(b"x" * 10 + b"\n")
-    assert list(read_lines(path)) == [(1, b"x" * 10 + b"\n", 11, True)]
+    assert list(read_lines(path)) == [RawLine(1, b"x" * 10 + b"\n", 11, is_whole=True)]
     path.write_bytes(b"x" * 10)
-    assert list(read_lines(path)) == [(1, b"x" * 10, 10, False)]
+    assert list(read_lines(path)) == [RawLine(1, b"x" * 10, 10, is_whole=False, is_torn=True)]
     path.write_bytes(b"x" * 11 + b"\n")
     with told(NotAJournal, f"{path} is no journal: a line is over 10 bytes"):
         list(read_lines(path))

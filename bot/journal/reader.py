@@ -49,11 +49,8 @@ class RawLine(NamedTuple):
     """Offset of the byte after the line."""
     is_whole: bool
     """Whether it ends with a line end and is not too long to be a line of ours."""
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether the file ends in the middle of it, as a crash can leave it."""
-        return not self.is_whole and len(self.text) <= MAX_LINE
+    is_torn: bool = False
+    """Whether the file ends in the middle of it, as a crash can leave it."""
 
 
 class Entry(NamedTuple):
@@ -122,11 +119,12 @@ def read_lines(path: Path) -> Iterator[RawLine]:
                     end += _skip_line(stream)
                 if number == 1:
                     text = text.removeprefix(_BYTE_ORDER_MARK)
-                yield RawLine(number, text, end, is_whole)
+                is_torn = not is_whole and len(text) <= MAX_LINE and _rest_of(stream) is None
+                yield RawLine(number, text, end, is_whole, is_torn)
             rest = _rest_of(stream)
-            if rest and number == 0:
+            if rest is not None and number == 0:
                 raise NotAJournal(f"cannot read {path}: it cannot be unpacked")
-            if rest and is_whole:
+            if rest is not None and is_whole:
                 yield RawLine(number + 1, rest, end + len(rest), is_whole=False)
     except OSError as exc:
         raise _unreadable(path, exc) from exc
@@ -137,9 +135,10 @@ def _unreadable(path: Path, error: OSError) -> NotAJournal:
     return NotAJournal(f"{what}: {error.strerror or error}")
 
 
-def _rest_of(stream: io.BufferedReader) -> bytes:
-    """Return what follows in the file after the last byte that could be unpacked."""
-    return stream.raw.rest if isinstance(stream.raw, _Unpacked) else b""
+def _rest_of(stream: io.BufferedReader) -> bytes | None:
+    """Return what brought nothing at the end of a gzipped file; None where all of it is whole."""
+    raw = stream.raw
+    return raw.rest if isinstance(raw, _Unpacked) and not raw.is_whole else None
 
 
 def _skip_line(stream: io.BufferedReader) -> int:
@@ -184,6 +183,11 @@ class _Unpacked(io.RawIOBase):
         self._input = b""
         self.rest = b""
         """The bytes at the end of the file that brought nothing: broken, cut off, or no member."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was read is whole, and nothing else follows."""
+        return self._unpacker.eof and not self.rest
 
     def readable(self) -> bool:
         """Tell that it can be read."""
