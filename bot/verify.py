@@ -30,7 +30,15 @@ from bot.journal.events import (
     RunSuspended,
 )
 from bot.journal.folder import parse_run_id
-from bot.journal.reader import Entry, LineError, RawLine, is_of_a_journal, parse_line, read_lines
+from bot.journal.reader import (
+    Entry,
+    LineError,
+    NewerFormat,
+    RawLine,
+    is_of_a_journal,
+    parse_line,
+    read_lines,
+)
 from bot.rules import Action, State
 from bot.run import Run, action_taken, spec_digest
 from bot.wire.fields import expectation, field_spelled, public_fields
@@ -176,6 +184,8 @@ def recover(path: Path) -> Recovered:
         end = line.end
         try:
             entry = parse_line(line)
+        except NewerFormat as exc:
+            raise JournalDamaged(f"cannot go on with the journal {path}: {exc}") from None
         except LineError as exc:
             torn = line.number, exc
             continue

@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.errors import BotError
-from bot.journal.catalog import latest
-from bot.journal.folder import newest
-from bot.journal.ledger import Ledger
-from bot.journal.reader import parse_line, read_lines
-from bot.journal.recover import Recovered, recover
-from bot.journal.tail import is_finished
+from bot.journal.folder import latest, newest
+from bot.run import Run
+from bot.journal.reader import is_finished, parse_line, read_lines
+from bot.verify import Recovered, recover
 from bot.replay.summary import summarise, summarise_all
 from bot.replay.verify import Verification
 from bot.rules import State

@@ -222,7 +222,7 @@ def replay(
     RUN is a path, a run id, or latest. A run that is unfinished is verified as far as it goes.
     """
     from bot.cli import inspecting  # noqa: PLC0415
-    from bot.journal.catalog import find  # noqa: PLC0415
+    from bot.journal.folder import find  # noqa: PLC0415
 
     if is_watching and (against is not None or as_json):
         raise click.UsageError("--watch goes neither with --against nor with --json")
@@ -289,7 +289,7 @@ def status(settings: Settings, /, run: str, *, as_json: bool, runs_dir: Path | N
     RUN is a path, a run id, or latest, which is the default. The run may be going on.
     """
     from bot.cli import inspecting  # noqa: PLC0415
-    from bot.journal.catalog import find  # noqa: PLC0415
+    from bot.journal.folder import find  # noqa: PLC0415
 
     return inspecting.status(find(runs_dir or settings.runs_dir, run), as_json=as_json)
 

@@ -181,7 +181,7 @@ def prune(
     """
     from bot.journal.housekeeping import carry_out, plan  # noqa: PLC0415
 
-    chores = plan(runs_dir, keep, is_compressing=is_compressing)
+    chores, kept = plan(runs_dir, keep, is_compressing=is_compressing)
     what = "compress" if is_compressing else "remove"
     tell = streams.say if as_json else streams.answer
     for chore in chores:
@@ -189,8 +189,12 @@ def prune(
     if not chores:
         tell(f"nothing to {what} beyond the newest {keep} finished runs")
     is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
+    for path, reason in kept.items():
+        tell(streams.one_line(f"keep {path}: {reason}"))
     for chore in chores if is_agreed else ():
-        carry_out(chore)
+        skipped = carry_out(chore)
+        if skipped is not None:
+            tell(streams.one_line(f"skipped {chore.path}: {skipped}"))
     if as_json:
         result = [{"journal": str(c.path), "bytes": c.size, "action": what} for c in chores]
         streams.answer(json.dumps({"done": is_agreed, "journals": result}))

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.console import streams
 from bot.errors import ConfigError, JournalError, NotAJournal, UsageError
-from bot.journal.catalog import find
-from bot.journal.folder import SUFFIXES, journals
+from bot.journal.folder import SUFFIXES, find, journals
 from bot.journal.lock import is_played
 
 if TYPE_CHECKING:
@@ -122,4 +121,4 @@ def _is_running(story: Story) -> bool:
     started = story.started
     if started is None or story.run.is_over:
         return False
-    return is_played(story.path, started.base_url, started.seed)
+    return is_played(story.path)
