@@ -77,7 +77,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_run_is_found_in_a_file_of_any_bytes(content: bytes, path: Path) -> None:
     path.write_bytes(content)
     found = read_every_way(path)
-    assert found is None or found.ledger.started is None
+    assert found is None or found.run.started is None
 
 
 @pytest.mark.parametrize("name", JOURNALS)
@@ -93,4 +93,4 @@ def test_a_journal_with_any_bytes_in_it_is_damaged_or_goes_on_where_its_run_once
     end = data.draw(st.integers(at, min(at + 500, len(content))), label="to")
     path.write_bytes(content[:at] + new + content[end:])
     found = read_every_way(path)
-    assert found is None or found.ledger.state in states
+    assert found is None or found.run.state in states

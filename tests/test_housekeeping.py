@@ -474,7 +474,7 @@ def test_what_follows_a_packed_journal_is_told_and_the_journal_is_whole(
     assert read_back(path) == (plain(), [rest.lstrip(b"\0")])
     assert is_finished(path)
     recovered = recover(path)
-    assert recovered.ledger.is_over
+    assert recovered.run.is_over
     assert recovered.cut_bytes == len(rest.lstrip(b"\0"))
 
 
