@@ -80,7 +80,7 @@ class Service:
         if method != expected:
             return refuse(405, f"{path} takes {expected}")
         if len(body) > MAX_BODY:
-            return refuse(413, f"a body has at most {MAX_BODY} bytes")
+            return TOO_LONG
         return handler()
 
     def knows(self, token: str) -> bool:
@@ -168,6 +168,9 @@ def refuse(status: int, reason: str) -> Answer:
     """Return the answer to a request that is none of the API's."""
     return _json(status, {"ok": False, "reason": reason})
 
+
+TOO_LONG: Final = refuse(413, f"a body has at most {MAX_BODY} bytes")
+"""The answer to a body beyond `MAX_BODY`, however much of it came."""
 
 _HEADERS: Final = CaseInsensitiveDict({"Content-Type": "application/json"})
 

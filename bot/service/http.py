@@ -19,7 +19,7 @@ from waitress.server import BaseWSGIServer, create_server
 from waitress.utilities import BadRequest, Error
 
 from bot.errors import ConfigError
-from bot.service.game import MAX_BODY, Service, refuse
+from bot.service.game import MAX_BODY, TOO_LONG, Answer, Service, refuse
 
 LONGEST_HEAD: Final = 16 * 2**10
 """Bytes of the longest request line with its headers."""
@@ -54,7 +54,7 @@ def serve(
     try:
         family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
         listener = socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as exc:
+    except (OSError, UnicodeError) as exc:  # the latter of a name that cannot be one
         why = str(getattr(exc, "strerror", None) or exc).partition(" (while attempting")[0]
         raise ConfigError(f"cannot listen at {host}:{port}: {why}") from exc
     with listener:
@@ -99,18 +99,18 @@ def wsgi_app(service: Service) -> Callable[..., Iterable[bytes]]:
         if environ.get("QUERY_STRING"):
             target += "?" + environ["QUERY_STRING"]
         answer = service.answer(method, target, environ["wsgi.input"].read(MAX_BODY + 1))
-        start_response(_status_line(answer.status), _headers(answer.body))
+        start_response(_status_line(answer), _headers(answer))
         return [answer.body] if method != "HEAD" else []
 
     return app
 
 
-def _status_line(status: int) -> str:
-    return f"{status} {HTTPStatus(status).phrase}"
+def _status_line(answer: Answer) -> str:
+    return f"{answer.status} {HTTPStatus(answer.status).phrase}"
 
 
-def _headers(body: bytes) -> list[tuple[str, str]]:
-    return [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+def _headers(answer: Answer) -> list[tuple[str, str]]:
+    return [("Content-Type", "application/json"), ("Content-Length", str(len(answer.body)))]
 
 
 class _Refused(Error):
@@ -121,8 +121,8 @@ class _Refused(Error):
         self.code = error.code
 
     def to_response(self, ident: str | None = None) -> Any:  # bytes, though the stubs say text
-        body = refuse(self.code, self.body).body
-        return _status_line(self.code), _headers(body), body
+        answer = TOO_LONG if self.code == TOO_LONG.status else refuse(self.code, self.body)
+        return _status_line(answer), _headers(answer), answer.body
 
 
 class _Request(HTTPRequestParser):
