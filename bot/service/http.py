@@ -6,6 +6,7 @@ is bounded: what is beyond `LONGEST_HEAD` and `LONGEST_BODY` is never read.
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
@@ -16,7 +17,7 @@ from urllib.parse import quote
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import BaseWSGIServer, create_server
-from waitress.utilities import BadRequest, Error
+from waitress.utilities import BadRequest, Error, queue_logger
 
 from bot.errors import ConfigError
 from bot.service.game import MAX_BODY, TOO_LONG, Answer, Service, refuse
@@ -75,6 +76,7 @@ def serve(
 
 def new_server(service: Service, listener: socket.socket) -> BaseWSGIServer:
     """Return a server of four threads on a listening socket, bounded as this module says."""
+    queue_logger.setLevel(logging.ERROR)  # that a request waits for a millisecond is no news
     server = create_server(
         wsgi_app(service),
         sockets=[listener],
@@ -145,3 +147,9 @@ class _Channel(HTTPChannel):
     """A connection with its requests."""
 
     parser_class = _Request
+
+    def writable(self) -> bool:
+        if self.will_close and not self.requests:  # a peer that reads nothing never is writable
+            self.handle_close()
+            return False
+        return bool(super().writable())

@@ -47,19 +47,26 @@ def serving(*options: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def serving_here(service: Service = SERVICE) -> Iterator[str]:
-    """Run the service in a thread; yield its base URL."""
+def running() -> Iterator[Any]:
+    """Run a server of the service in a thread; yield it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server: Any = new_server(service, listener)
+        server: Any = new_server(SERVICE, listener)
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield server
         finally:
             server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
             thread.join(10)
             server.task_dispatcher.shutdown()
     assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def serving_here() -> Iterator[str]:
+    """Run the service in a thread; yield its base URL."""
+    with running() as server:
+        yield f"http://127.0.0.1:{server.effective_port}"
 
 
 @pytest.fixture(scope="module")
@@ -310,6 +317,21 @@ def test_an_idle_connection_goes_after_15_seconds(
         assert is_answered(url)
         assert idle.recv(1) == b""
     assert IDLE_S == 15
+
+
+def test_a_connection_whose_answers_nobody_reads_goes_too(skip: Callable[[float], None]) -> None:
+    asking = f"GET {INIT} HTTP/1.1\r\nHost: local\r\n\r\n".encode() * 1000
+    with running() as server, connect(url := f"http://127.0.0.1:{server.effective_port}") as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(0.1)
+        with contextlib.suppress(TimeoutError):
+            while sock.send(asking):
+                pass
+        (stalled,) = server.active_channels.values()
+        for _ in range(100):  # it may have been slow for a moment, rather than stalled
+            skip(IDLE_S + 1)
+            assert is_answered(url)
+        assert not stalled.connected
 
 
 def test_a_connection_that_is_used_stays(skip: Callable[[float], None]) -> None:
