@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Other Debians in a temporary folder; to be sourced. Whatever happens, nothing is left of them:
-# what works in them and mounts there has namespaces of its own, which end with the script.
+# what works in them and what is mounted there has its own namespaces, which end with the script.
 
 folder=$(mktemp -d)
 export folder
@@ -38,4 +38,15 @@ make_debian() {  # make_debian SUITE PACKAGES: in $folder/SUITE, and its pip is 
             -e '/= *$/d' | sort -u -t= -k1,1  # without folders, which are not in there
     } >"$folder/$1/etc/pip.conf"
 }
-export -f make_debian
+
+enter_debian() {  # enter_debian SUITE SCRIPT: as root, with a clone in /opt/sunpleat
+    local root="$folder/$1"
+    mount -t proc proc "$root/proc"
+    mount --rbind /dev "$root/dev"
+    chroot "$root" update-ca-certificates >/dev/null
+    git clone -q . "$root/opt/sunpleat"
+    exec env -i -C "$root" HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+        chroot . bash -euo pipefail -c "cd /opt/sunpleat
+            $2"
+}
+export -f make_debian enter_debian
