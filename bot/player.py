@@ -210,9 +210,7 @@ def _tell(failed: Failed, what: str, watcher: Watcher) -> None:
 # How a sitting ends
 
 
-def _play_on(
-    record: Record, client: Client, clock: Clock, watcher: Watcher
-) -> BotError | None:
+def _play_on(record: Record, client: Client, clock: Clock, watcher: Watcher) -> BotError | None:
     """Play until the run is over; return the error that suspends or abandons it, if one does."""
     try:
         _play_to_the_end(record, client, watcher)
@@ -263,7 +261,7 @@ def _close(record: Record, error: BotError, last: list[Event]) -> BotError:
 def _resume(
     path: Path, order: Order, client: Client, clock: Clock, watcher: Watcher
 ) -> Record | None:
-    """Open the newest run of this order, at `path`, to go on with; None where it is over or left."""
+    """Open the newest run of this order, at `path`, to go on with; None: it is over, or left."""
     if order.mode is Mode.FRESH:
         _leave(path, clock, watcher)
         return None

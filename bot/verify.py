@@ -283,19 +283,25 @@ def _check_action(run: Run, event: ActionTaken) -> tuple[State, list[LineError]]
     expected = action_taken(
         run.state, after, action, event.token, run.failures + 1, event.elapsed_ms
     )
-    problems = [
-        LineError(name, logged, repr(right))
-        for name, logged, right in zip(event._fields, event, expected, strict=True)
-        if logged != right
-    ] if not _is_alike(event, expected) else []
+    problems = (
+        [
+            LineError(name, logged, repr(right))
+            for name, logged, right in zip(event._fields, event, expected, strict=True)
+            if logged != right
+        ]
+        if not _is_alike(event, expected)
+        else []
+    )
     problems.extend(_check_goal(run, action, after))
     return after, problems
 
 
 def _is_alike(event: ActionTaken, expected: ActionTaken) -> bool:
     """Tell whether a line is as it has to be, to the letter: `1.0` is not 1, and `true` is not."""
-    return event == expected and type(event.action.get("count", 1)) is int and all(
-        type(pennant) is int for pennant in event.garland
+    return (
+        event == expected
+        and type(event.action.get("count", 1)) is int
+        and all(type(pennant) is int for pennant in event.garland)
     )
 
 

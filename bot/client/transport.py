@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import requests
@@ -120,10 +121,9 @@ class Watchdog:
     def _hang_up(self) -> None:
         self._has_hung_up = True
         if self._sock is not None:
-            try:
-                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)  # of TLS, too, from outside
-            except OSError:
-                self._sock = None  # it is closed already
+            inner = getattr(self._sock, "socket", self._sock)  # of TLS within TLS
+            with suppress(OSError):  # it is closed already
+                socket.socket.shutdown(inner, socket.SHUT_RDWR)  # below TLS, which is not asked
 
 
 class _Response(http.client.HTTPResponse):

@@ -159,9 +159,7 @@ class Lines(Display):
         """Sum up."""
         figures = self._figures
         self._log.info(
-            ("ended" if run.state.end_reason else "abandoned")
-            if run.is_over
-            else "suspended",
+            ("ended" if run.state.end_reason else "abandoned") if run.is_over else "suspended",
             score=run.state.score,
             end_reason=run.state.end_reason,
             boards=run.boards,

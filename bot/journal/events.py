@@ -299,4 +299,3 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
 """Name of each event: the tuple that holds it, and what each of its fields has to be."""
 
 EVENT_NAMES: Final[Mapping[type, str]] = {kind: name for name, (kind, _) in FORMAT.items()}
-

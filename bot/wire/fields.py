@@ -113,9 +113,7 @@ def is_right(name: str, observed: object, expected: object) -> bool:
     """Tell whether the value of a field is the expected one; legal actions come in any order."""
     if name == LEGAL_ACTIONS:
         actions = _whole_actions(observed)
-        return actions is not None and (
-            observed == expected or actions == _whole_actions(expected)
-        )
+        return actions is not None and (observed == expected or actions == _whole_actions(expected))
     return is_same(observed, expected)
 
 
