@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from bot.console.figures import Figures
-from bot.console.streams import one_line, say, takes
-from bot.report.text import duration
+from bot.console.streams import say, takes
+from bot.words import duration, one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -7,8 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.console.streams import one_line
-from bot.report.text import duration
+from bot.words import duration, one_line
 
 if TYPE_CHECKING:
     from bot.journal.ledger import Ledger
