@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -45,6 +46,19 @@ MAX_FOLLOWED: Final = 50
 """Divergences in a row after which following the service's word leads nowhere."""
 
 
+class Mode(Enum):
+    """What to do with an unfinished run of the same service and seed."""
+
+    GO_ON = "go on"
+    """Resume it; begin a new one where there is none."""
+    FRESH = "fresh"
+    """Leave it, and begin a new one."""
+    RESUME_ONLY = "resume only"
+    """Resume it; where there is none, do nothing."""
+    BANK_NOW = "bank now"
+    """Bank it with the points that it has; where there is none, do nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """What to play, and where to write it down."""
@@ -53,8 +67,7 @@ class Order:
     seed: int
     goal: Goal
     runs_dir: Path
-    is_fresh: bool = False
-    """Whether to begin a new run though one is unfinished."""
+    mode: Mode = Mode.GO_ON
 
 
 class Watcher(Protocol):
@@ -150,8 +163,11 @@ class Record:
 
 def play(
     order: Order, make_client: Callable[[Listener], Client], clock: Clock, watcher: Watcher
-) -> Outcome:
+) -> Outcome | None:
     """Play one sitting: go on with the unfinished run, or begin a new one.
+
+    Returns:
+        How it ended; None where there is nothing to go on with, and no other was to be begun.
 
     Raises:
         TryLater: another bot has this run, or the budget did not reach to begin one.
@@ -164,7 +180,10 @@ def play(
         client = make_client(record)
         try:
             last = newest(order.runs_dir, order.base_url, order.seed)
-            if last is None or not _resume(last, order, record, client, clock, watcher):
+            is_resumed = last is not None and _resume(last, order, record, client, clock, watcher)
+            if not is_resumed and order.mode in (Mode.RESUME_ONLY, Mode.BANK_NOW):
+                return None
+            if not is_resumed:
                 _begin(last, order, record, client, clock, watcher)
             watcher.began(record.ledger, record.path)
             error = _play_on(record, client, watcher)
@@ -177,7 +196,7 @@ def _resume(
     path: Path, order: Order, record: Record, client: Client, clock: Clock, watcher: Watcher
 ) -> bool:
     """Open the newest run of this order, at `path`, to go on with; return whether it can be."""
-    if order.is_fresh:
+    if order.mode is Mode.FRESH:
         _leave(path, clock, watcher)
         return False
     try:
@@ -192,7 +211,15 @@ def _resume(
             f"the unfinished run {path} is compressed; nothing was sent. "
             f"Unpack it to go on with it, or start a new run with --fresh"
         )
-    if order.goal != ledger.goal and strategy.is_out_of_reach(ledger.state, order.goal):
+    if order.mode is Mode.BANK_NOW:
+        order = replace(order, goal=Goal(ledger.state.score))
+    elif order.goal != ledger.goal and ledger.state.score > order.goal.bank_at:
+        raise ConfigError(
+            f"the unfinished run {path} has {ledger.state.score:,} points, more than the "
+            f"{order.goal.bank_at:,} to bank at; nothing was sent. --bank-now banks it with what "
+            f"it has, --fresh begins a new run"
+        )
+    elif order.goal != ledger.goal and strategy.is_out_of_reach(ledger.state, order.goal):
         raise ConfigError(
             f"no play gets from the {ledger.state.score} points of the unfinished run {path} to "
             f"exactly {order.goal.bank_at}; nothing was sent. Ask for another number, or start a "

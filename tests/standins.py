@@ -28,7 +28,7 @@ from bot.client.limits import Limits
 from bot.client.redirects import INIT_PATH
 from bot.client.transport import Deadline, Transport, new_session, new_transport
 from bot.journal.ledger import Ledger
-from bot.player import Order, Outcome
+from bot.player import Mode, Order, Outcome
 from bot.player import play as play_sitting
 from bot.rules import Action
 from bot.service import LOCAL_URL, LocalAdapter, Service
@@ -378,8 +378,11 @@ def play(
             is_following=call.is_following,
         )
 
-    order = Order(base_url, 7, Goal(call.bank_at, call.bank_rule), runs_dir, is_fresh=call.is_fresh)
-    return play_sitting(order, make_client, clock, watcher or Watcher())
+    mode = Mode.FRESH if call.is_fresh else Mode.GO_ON
+    order = Order(base_url, 7, Goal(call.bank_at, call.bank_rule), runs_dir, mode)
+    outcome = play_sitting(order, make_client, clock, watcher or Watcher())
+    assert outcome is not None
+    return outcome
 
 
 def journal_lines(path: Path, event: str = "") -> Iterator[dict[str, object]]:

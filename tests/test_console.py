@@ -34,9 +34,10 @@ from harness import (
 from standins import Call, StandIn, in_order, play, reply
 
 from bot.client.limits import Limits
-from bot.console import displays, streams
-from bot.console.displays import Display, Lines, Live, Several, choose_display
+from bot.console import displays, streams, terminal
+from bot.console.displays import Display, Lines, Several, choose_display
 from bot.console.figures import Figures
+from bot.console.terminal import Live
 from bot.errors import OutputError
 from bot.journal.ledger import Ledger
 from bot.journal.recover import recover
@@ -71,7 +72,7 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, Ledger, Path]]:
     ) -> tuple[int, Ledger, Path]:
         call = Call(bank_at=bank_at, limits=Limits(give_up_after_s=10))
         outcome = play(service or Mortal(), tmp_path, FakeClock(), call, display)  # type: ignore[arg-type]  # it is a watcher, too
-        display.ended(outcome.ledger, outcome.path)
+        display.ended(outcome.ledger, outcome.path, "")
         display.close()
         return outcome.exit_code, outcome.ledger, outcome.path
 
@@ -428,7 +429,7 @@ def test_the_bar_is_shown_on_any_stream_and_put_away(
 ) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(displays, "REFRESH_EVERY_S", 0)
+    monkeypatch.setattr(terminal, "REFRESH_EVERY_S", 0)
     display = Live()
     display.notice("before the bar")
     run(display, service=Mortal({3: instead(503, b"")}))

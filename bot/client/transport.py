@@ -296,9 +296,14 @@ class Transport:
         return response, body
 
 
-def new_transport(stop: StopRequest, surroundings: Surroundings) -> Transport:
+def user_agent(contact: str = "") -> str:
+    """Return who asks, with whom to reach where that is known."""
+    return USER_AGENT.replace(")", f"; {contact})") if contact else USER_AGENT
+
+
+def new_transport(stop: StopRequest, surroundings: Surroundings, contact: str = "") -> Transport:
     """Return a transport over the network that takes nothing else from the environment."""
-    session = new_session()
+    session = new_session(contact)
     deadline = Deadline(stop)
     adapter = DeadlineAdapter(deadline)
     session.mount("http://", adapter)
@@ -306,12 +311,12 @@ def new_transport(stop: StopRequest, surroundings: Surroundings) -> Transport:
     return Transport(session, deadline, surroundings)
 
 
-def new_session() -> requests.Session:
+def new_session(contact: str = "") -> requests.Session:
     """Return a session that says who it is, and looks at no variable and no `.netrc`."""
     session = requests.Session()
     session.trust_env = False
     session.headers = CaseInsensitiveDict(
-        {"User-Agent": USER_AGENT, "Accept-Encoding": DEFAULT_ACCEPT_ENCODING}
+        {"User-Agent": user_agent(contact), "Accept-Encoding": DEFAULT_ACCEPT_ENCODING}
     )
     return session
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.words import duration, one_line
+from bot.words import count_of, duration
 
 if TYPE_CHECKING:
     from bot.journal.ledger import Ledger
@@ -20,7 +20,8 @@ class Figures:
         """Begin with nothing."""
         self.began_at = time.monotonic()
         self.first_score = 0
-        self.causes: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        """Requests of this sitting that brought nothing, by their kind."""
         self.actions = 0
         """Actions of this sitting."""
         self._elapsed_ms: Counter[float] = Counter()
@@ -36,11 +37,18 @@ class Figures:
         return time.monotonic() - self.began_at
 
     def seconds_to_go(self, ledger: Ledger) -> float | None:
-        """Return the time to the threshold at the pace of this sitting, None while unknown."""
+        """Return the time to the threshold at the pace of this sitting.
+
+        None while that is unknown, and once there is nothing left to go.
+        """
         gained = ledger.state.score - self.first_score
-        if gained <= 0:
-            return None
-        return max(0, ledger.goal.bank_at - ledger.state.score) * self.seconds / gained
+        left = ledger.goal.bank_at - ledger.state.score
+        return left * self.seconds / gained if gained > 0 and left > 0 else None
+
+    @property
+    def causes(self) -> str:
+        """The kinds of failure with their counts, such as `9 trouble, 2 refused`."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.failures.most_common())
 
     def percentile_ms(self, share: float) -> float:
         """Return the answer time that this share (0 to 1) of all answers did not exceed."""
@@ -52,20 +60,30 @@ class Figures:
         return 0.0
 
     def summary(self, ledger: Ledger, path: Path) -> str:
-        """Return the few lines that end a sitting."""
-        tally = ledger.tally
+        """Return the few lines that end a sitting; each is of this call, or of the whole run."""
+        tally, state = ledger.tally, ledger.state
         median, slow = self.percentile_ms(0.5), self.percentile_ms(0.99)
-        causes = ", ".join(
-            f"{count} x {one_line(cause)}" for cause, count in self.causes.most_common(5)
+        actions = count_of(self.actions, "action")
+        failed = f", {self.failures.total():,} failed: {self.causes}" if self.failures else ""
+        requests = (
+            count_of(tally.requests, "request"),
+            count_of(tally.retries, "retry", "retries"),
+            *([count_of(tally.refusals, "refusal")] if tally.refusals else []),
         )
         return "\n".join(
             (
-                f"  points   {ledger.state.score:,} of {ledger.goal.bank_at:,}",
-                f"  boards   {tally.boards:,}, {ledger.state.leaves} leaves left",
-                f"  time     {duration(self.seconds)} now, {duration(ledger.seconds)} in all",
-                f"  requests {tally.requests:,}, {tally.retries:,} retries"
-                + (f" ({causes})" if causes else ""),
-                f"  answers  {median:.1f} ms median, {slow:.1f} ms 99th percentile",
-                f"  journal  {path}",
+                f"  points    {state.score:,} of {ledger.goal.bank_at:,}",
+                f"  boards    {tally.boards:,}, {count_of(state.leaves, 'leaf', 'leaves')} left",
+                f"  run       {duration(ledger.seconds)}, {', '.join(requests)}",
+                f"  this call {duration(self.seconds)}, {actions}{failed}",
+                f"  answers   {median:.1f} ms median, {slow:.1f} ms 99th percentile",
+                f"  journal   {path}",
             )
         )
+
+
+def standing(ledger: Ledger) -> str:
+    """Say in a word where a run stands after a sitting."""
+    if not ledger.is_over:
+        return "suspended"
+    return "ended" if ledger.state.end_reason else "abandoned"

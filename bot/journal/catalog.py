@@ -13,15 +13,19 @@ from bot.journal.reader import LineError
 LATEST: Final = "latest"
 
 
-def find(runs_dir: Path, run: str) -> Path:
+def find(runs_dir: Path, run: str, seed: int | None = None) -> Path:
     """Return the journal of `run`: a run id, `latest`, a path, or the name of a file in the folder.
 
+    With a `seed`, `latest` is the latest run of that seed.
+
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or a seed goes with another name than `latest`.
         JournalError: the runs folder cannot be read.
     """
     if run == LATEST:
-        return latest(runs_dir)
+        return latest(runs_dir, seed)
+    if seed is not None:
+        raise UsageError(f"--seed says which run is the latest; it does not go with {run!r}")
     paths = [Path(run)]
     if parse_run_id(run):
         paths = [*(runs_dir / f"{run}{suffix}" for suffix in SUFFIXES), *paths]
@@ -36,19 +40,22 @@ def find(runs_dir: Path, run: str) -> Path:
     )
 
 
-def latest(runs_dir: Path) -> Path:
-    """Return the journal of the run in this folder that started last.
+def latest(runs_dir: Path, seed: int | None = None) -> Path:
+    """Return the journal of the run in this folder, of this seed if any, that started last.
 
     Raises:
         UsageError: there is none.
         JournalError: the folder cannot be read.
     """
-    found = sorted(journals(runs_dir), reverse=True)
+    found = sorted(
+        ((run, path) for run, path in journals(runs_dir) if seed in (None, run.seed)), reverse=True
+    )
     for _, same_second in groupby(found, key=_start):
         begun = [(ts, path) for _, path in same_second if (ts := _first_time(path)) is not None]
         if begun:
             return max(begun)[1]
-    raise UsageError(f"there is no run in {runs_dir.absolute()}")
+    of_seed = "" if seed is None else f" of seed {seed}"
+    raise UsageError(f"there is no run{of_seed} in {runs_dir.absolute()}")
 
 
 def _start(item: tuple[RunId, Path]) -> str:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import difflib
 import json
+import textwrap
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
+import click
 import requests
 
-from bot.cli.monitoring import masked
-from bot.cli.playing import new_client, open_transport
-from bot.cli.settings import Settings, check_goal
+from bot.cli.config import CONFIG
+from bot.cli.options import SETTINGS
+from bot.cli.settings import Settings, check_goal, resolve
+from bot.cli.wiring import new_client, new_clock, open_transport
 from bot.client.client import Beginning
-from bot.client.clock import Clock, StopRequest
+from bot.client.clock import StopRequest
 from bot.client.failures import Failure, Kind
 from bot.client.transport import Transport
 from bot.console import streams
@@ -61,21 +64,17 @@ class _Once:
         streams.answer(f"  {failure.cause}")
 
 
-def check(settings: Settings) -> int:
-    """Show the settings, ask for `init` once, and show what was found; play nothing."""
-    streams.answer("Settings")
-    for name, value in settings.values.items():
-        shown = masked(settings.notify_url) if name == "notify_url" else value
-        _row(name, _show(shown), settings.sources[name])
-    for field, path in settings.wire.paths.items():
-        _row(f"wire.{field}", format_path(path), "configuration file")
-    if settings.wire.ignore:
-        _row("wire.ignore", ", ".join(sorted(settings.wire.ignore)), "configuration file")
+@click.command(params=[*SETTINGS, CONFIG])
+@click.pass_context
+def check(ctx: click.Context, /, **_: Any) -> int:
+    """Show settings and where each came from; ask the service once; play nothing."""
+    settings = resolve(ctx)
+    _show_settings(settings)
     check_goal(settings.goal)
     stop = StopRequest()
     streams.answer(f"\nAnswer of {settings.base_url} to init")
-    witness = _Witness(open_transport(settings, stop))
-    client = new_client(settings, witness, Clock(stop), _Once())
+    witness = _Witness(open_transport(settings, stop, streams.say))
+    client = new_client(settings, witness, new_clock(stop), _Once())
     try:
         beginning = client.init(settings.seed)
     except BotError:
@@ -86,8 +85,28 @@ def check(settings: Settings) -> int:
     return 0
 
 
+def _show_settings(settings: Settings) -> None:
+    streams.answer("Settings")
+    for name, value in settings.values.items():
+        shown = "set, not shown" if name == "notify_url" and value else value
+        _row(name, _show(shown), settings.sources[name])
+    for field, path in settings.wire.paths.items():
+        _row(f"wire.{field}", format_path(path), "configuration file")
+    if settings.wire.ignore:
+        _row("wire.ignore", ", ".join(sorted(settings.wire.ignore)), "configuration file")
+
+
 def _row(name: str, value: str, note: str) -> None:
-    streams.answer(one_line(f"  {name:27} {value:31} {note}"))
+    """Print a row; on a terminal that is too narrow, its note has lines of its own."""
+    front = one_line(f"  {name:23} {value:25}")
+    row = one_line(f"{front} {note}")
+    columns = streams.width()
+    if len(row) <= columns:
+        streams.answer(row)
+        return
+    indent = " " * 4
+    for line in (front.rstrip(), *textwrap.wrap(one_line(note), columns, initial_indent=indent)):
+        streams.answer(line)
 
 
 def _show(value: object) -> str:
