@@ -56,10 +56,10 @@ def test_a_number_that_is_out_of_reach_from_where_a_run_stands_is_refused(
     content = journal.read_bytes()
     assert last_event(journal)["event"] == "run.suspended"
     capsys.readouterr()
-    assert run(*flags, "--bank-at=215") == 78
+    assert run(*flags, "--bank-at=1710") == 78
     assert capsys.readouterr().err == (
         "sunpleat-bot: no play gets from the 1705 points of the unfinished run "
-        f"runs/{journal.name} to exactly 215; nothing was sent. Ask for another number, or start "
+        f"runs/{journal.name} to exactly 1710; nothing was sent. Ask for another number, or start "
         "a new run with --fresh\n"
     )
     assert journal.read_bytes() == content

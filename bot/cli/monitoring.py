@@ -88,7 +88,7 @@ class Notifier:
         except RuntimeError as exc:  # no thread can be made
             problems = [str(exc)]
         for problem in problems:
-            self._tell(f"could not ask notify_url{suffix}: {problem}")
+            self._tell(f"could not notify: {problem}")
 
 
 def _without_secret(problem: str, url: str) -> str:
