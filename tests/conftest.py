@@ -52,7 +52,7 @@ def fake_clock_of_calls(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Fa
         clock.stop = stop
         return clock
 
-    monkeypatch.setattr("bot.cli.playing.Clock", on_fake_clock)
+    monkeypatch.setattr("bot.cli.wiring.Clock", on_fake_clock)
     return clock
 
 

@@ -50,7 +50,7 @@ from bot.errors import BotError
 from bot.journal import writer
 from bot.journal.files import open_plain
 from bot.journal.recover import Recovered, recover
-from bot.player import Order
+from bot.player import Mode, Order
 from bot.player import play as play_sitting
 from bot.rules import Action, State
 from bot.service import Service
@@ -824,11 +824,13 @@ class World:
         self.sitting = Sitting(self._goal, self._new_limits(weather), weather, began_at)
         self.note("a sitting begins", self._goal, self.sitting.limits, f"{is_fresh=}")
         watcher = Watcher()
-        order = Order(BASE_URL, 7, self._goal, self._runs_dir, is_fresh=is_fresh)
+        mode = Mode.FRESH if is_fresh else Mode.GO_ON
+        order = Order(BASE_URL, 7, self._goal, self._runs_dir, mode)
         code: int | None = None
         error: BaseException | None = None
         try:
             outcome = play_sitting(order, self._new_client, self.clock, watcher)
+            assert outcome is not None
             code, error = outcome.exit_code, outcome.error
         except BotError as exc:
             code, error = exc.exit_code, exc

@@ -118,11 +118,11 @@ def taken(
     """Call the bot in an empty folder and return the settings that it would play with."""
     caught: list[Settings] = []
 
-    def play(settings: Settings, **_: Any) -> int:
+    def play(settings: Settings, *_: Any, **__: Any) -> int:
         caught.append(replace(settings, sources={}, values={}))
         return 0
 
-    monkeypatch.setattr("bot.cli.playing.play", play)
+    monkeypatch.setattr("bot.cli.play.sit", play)
 
     def run(*arguments: str) -> Settings:
         assert process.run(list(arguments)) == 0

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sample_runs import BEGAN, HOSTILE, RUN_ID, SampleRun, a_night, hostile_run
 
 from bot import rules, strategy
-from bot.cli import reporting
+from bot.cli import report as reporting
 from bot.cli.process import run
 from bot.errors import NotAJournal, UsageError
 from bot.journal import events, writer
