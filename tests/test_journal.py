@@ -456,7 +456,7 @@ def test_a_line_without_its_end_is_told_by_its_first_40_bytes() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        (b'"seq":3,', b"", f"seq is None, expected {A_NUMBER}"),
+        (b'"seq":3,', b"", f"seq is 'missing', expected {A_NUMBER}"),
         (b',"reason":"no"', b"", "reason is 'missing', expected a text"),
         (b'"no"}', b'"no","more":1}', "more is 1, expected no such field"),
         (b'"no"}', b'"no","\\u001b[2J":1}', "\\x1b[2J is 1, expected no such field"),

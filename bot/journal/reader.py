@@ -308,24 +308,20 @@ def parse_line(line: RawLine) -> Entry:
         LineError: it is not a line of a journal.
     """
     record = _parse_object(line)
-    head = [record.pop(name, None) for name in _HEAD]
-    for (name, kind), value in zip(_HEAD.items(), head, strict=True):
-        if not kind(value):
-            raise LineError(name, value, kind.text)
-    seq, ts, name = head
+    name = record.get("event")
+    kinds = _KINDS.get(name, _HEAD) if isinstance(name, str) else _HEAD
     version = record.get("journal_version")
     if type(version) is int and version > JOURNAL_VERSION:
         raise NewerFormat("journal_version", _brief(str(version)), str(JOURNAL_VERSION))
-    event, kinds = FORMAT[name]
     for field, kind in kinds.items():
-        if field not in record:
-            raise LineError(field, "missing", kind.text)
-        if not kind(record[field]):
-            raise LineError(field, record[field], kind.text)
+        value = record.get(field, _MISSING)
+        if type(value) not in kind.types or not kind.test(value):
+            raise LineError(field, "missing" if value is _MISSING else value, kind.text)
     if len(record) > len(kinds):
         field = next(field for field in record if field not in kinds)
         raise LineError(field, record[field], "no such field")
-    return Entry(line.number, seq, ts, event(**record))
+    event, _ = FORMAT[record.pop("event")]
+    return Entry(line.number, record.pop("seq"), record.pop("ts"), event(**record))
 
 
 def is_of_a_journal(line: RawLine) -> bool:
@@ -362,6 +358,10 @@ _HEAD: Final = {
     "event": Kind("one of " + ", ".join(FORMAT), frozenset({str}), FORMAT.__contains__),
 }
 """The fields that every line begins with."""
+
+_KINDS: Final = {name: {**_HEAD, **kinds} for name, (_, kinds) in FORMAT.items()}
+"""By the name of an event, all fields of its line."""
+_MISSING: Final = object()
 
 _MARKS: Final = {*_HEAD, "journal_version"}
 
