@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from bot.errors import NotAJournal
 from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, Kind, RunAbandoned, RunEnded
-from bot.journal.files import NotPlain, open_plain
+from bot.journal.files import NotPlain, open_plain, why
 
 MAX_LINE: Final = 8 * 2**20
 """Bytes of the longest line, without its end; no longer one is written."""
@@ -132,7 +132,7 @@ def read_lines(path: Path) -> Iterator[RawLine]:
 
 def _unreadable(path: Path, error: OSError) -> NotAJournal:
     what = f"{path} is no journal" if isinstance(error, NotPlain) else f"cannot read {path}"
-    return NotAJournal(f"{what}: {error.strerror or error}")
+    return NotAJournal(f"{what}: {why(error, path)}")
 
 
 def _rest_of(stream: io.BufferedReader) -> bytes | None:
