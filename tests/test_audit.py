@@ -357,7 +357,7 @@ def test_an_audit_is_paced_like_play_on_the_same_service(
         seen.append(settings)
         raise ServiceUnavailable("enough is known")
 
-    (journal.parent / ".local-key").write_bytes(b"key")
+    (journal.parent / ".local-key").write_bytes(b"0" * 64)
     monkeypatch.setattr(playing, "new_client", new_client)
     assert process.run([*flags, "replay", str(journal), "--against", against]) == 69
     assert seen[0].limits.max_rps == expected

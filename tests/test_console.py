@@ -40,52 +40,13 @@ from bot.console.figures import Figures
 from bot.errors import OutputError
 from bot.journal.ledger import Ledger
 from bot.journal.recover import recover
-from bot.report.text import duration
 
 EVIL: Final = "\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
 HARMLESS: Final = r"\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
 EVIL_503: Final = reply(401, {"reason": EVIL})
 
 
-# Texts
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("plain, é and 日", "plain, é and 日", id="plain"),
-        pytest.param("\x1b[2J", r"\x1b[2J", id="clear the screen"),
-        pytest.param("\x07\x08\x7f", r"\x07\x08\x7f", id="bell, backspace, delete"),
-        pytest.param("\x9b1m", r"\x9b1m", id="an eight-bit command"),
-        pytest.param("a\rb", r"a\rb", id="back to the start of the line"),
-        pytest.param("\u202egnp", r"\u202egnp", id="right to left"),
-        pytest.param("\ud800", r"\ud800", id="a lone surrogate"),
-        pytest.param("\U000e0001", r"\U000e0001", id="a tag"),
-    ],
-)
-def test_what_could_move_a_terminal_is_escaped(text: str, expected: str) -> None:
-    assert streams.printable(text) == expected
-
-
-def test_a_text_of_others_is_one_line() -> None:
-    assert streams.one_line(EVIL) == HARMLESS
-    assert streams.printable("one\ntwo") == "one\ntwo"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (0, "0 ms"),
-        (4.21, "4.2 s"),
-        (60, "1 min 00 s"),
-        (200, "3 min 20 s"),
-        (3600, "1 h 00 min"),
-        (3720.4, "1 h 02 min"),
-        (90_000, "25 h 00 min"),
-    ],
-)
-def test_durations_are_written_as_people_read_them(seconds: float, expected: str) -> None:
-    assert duration(seconds) == expected
+# Streams
 
 
 @pytest.mark.parametrize("error", [OSError(28, "full"), ValueError("closed"), BrokenPipeError()])

@@ -29,7 +29,7 @@ from bot.journal.events import RunStarted
 from bot.journal.folder import LATEST, find, journal_path, latest
 from bot.journal.housekeeping import Chore, carry_out, plan
 from bot.journal.reader import is_finished, last_entries, read_lines
-from bot.journal.recover import recover
+from bot.verify import recover
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
 KIB: Final = 2**10
@@ -474,7 +474,7 @@ def test_what_follows_a_packed_journal_is_told_and_the_journal_is_whole(
     assert read_back(path) == (plain(), [rest.lstrip(b"\0")])
     assert is_finished(path)
     recovered = recover(path)
-    assert recovered.ledger.is_over
+    assert recovered.run.is_over
     assert recovered.cut_bytes == len(rest.lstrip(b"\0"))
 
 

@@ -25,7 +25,7 @@ from bot.errors import JournalDamaged, JournalError, NotAJournal
 from bot.journal import events, folder, reader, writer
 from bot.journal.events import EVENT_NAMES, Event
 from bot.journal.folder import journal_path, journals, new_run_id, newest, parse_run_id
-from bot.journal.ledger import Ledger
+from bot.run import Run
 from bot.journal.reader import (
     Entry,
     LineError,
@@ -37,7 +37,7 @@ from bot.journal.reader import (
     parse_time,
     read_lines,
 )
-from bot.journal.recover import recover
+from bot.verify import recover
 from bot.journal.writer import format_time
 from bot.strategy import Goal
 
@@ -1118,8 +1118,8 @@ def test_a_torn_tail_costs_that_line_alone(tail: bytes, tmp_path: Path) -> None:
     path.write_bytes(whole + tail)
     recovered = recover(path)
     assert (recovered.size, recovered.cut_bytes) == (len(whole), len(tail))
-    assert recovered.ledger.next_seq == 6
-    assert recovered.ledger.state.turn == 4
+    assert recovered.run.next_seq == 6
+    assert recovered.run.state.turn == 4
 
 
 def test_a_whole_record_without_its_line_end_is_cut_off(tmp_path: Path) -> None:
@@ -1129,7 +1129,7 @@ def test_a_whole_record_without_its_line_end_is_cut_off(tmp_path: Path) -> None:
     path.write_bytes(whole[:-1])
     recovered = recover(path)
     assert (recovered.size, recovered.cut_bytes) == (len(whole) - len(last), len(last) - 1)
-    assert recovered.ledger.state.turn == 3
+    assert recovered.run.state.turn == 3
 
 
 def test_a_file_without_a_whole_line_is_gone_on_with_from_its_beginning(tmp_path: Path) -> None:
@@ -1138,7 +1138,7 @@ def test_a_file_without_a_whole_line_is_gone_on_with_from_its_beginning(tmp_path
         path.write_bytes(content)
         recovered = recover(path)
         assert (recovered.size, recovered.cut_bytes) == (0, len(content))
-        assert recovered.ledger.started is None
+        assert recovered.run.started is None
 
 
 def test_every_byte_at_which_a_file_can_end_costs_at_most_one_line(tmp_path: Path) -> None:
@@ -1228,7 +1228,7 @@ def test_a_whole_run_recovers_as_over(gzipped: bool, tmp_path: Path) -> None:
         plain, path = path, path.with_name(f"{path.name}.gz")
         path.write_bytes(gzip.compress(plain.read_bytes()))
     recovered = recover(path)
-    ledger: Ledger = recovered.ledger
+    ledger: Ledger = recovered.run
     assert ledger.is_over
     assert ledger.earned
     assert recovered.cut_bytes == 0

@@ -32,7 +32,7 @@ from bot.report.incidents import Incidents, Moment
 from bot.report.overview import overview_page, summarize
 from bot.report.page import for_script, run_page
 from bot.report.story import Story, read_story
-from bot.report.text import count_of, duration, visible, visible_lines
+from bot.report.text import count_of, visible, visible_lines
 from bot.report.timeline import Timeline, bin_width, quantile
 from bot.report.vega import log_axis
 from bot.rules import FLIPS, RESTART
@@ -101,27 +101,6 @@ def sample(tmp_path: Path) -> Iterator[SampleRun]:
 
 
 # -- words and numbers ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 ms"),
-        (0.0996, "100 ms"),
-        (0.1, "0.1 s"),
-        (59.94, "59.9 s"),
-        (59.96, "1 min 00 s"),
-        (60, "1 min 00 s"),
-        (3599.4, "59 min 59 s"),
-        (3599.6, "1 h 00 min"),
-        (3720, "1 h 02 min"),
-        (3600 * 47.99, "47 h 59 min"),
-        (86400 * 2 + 3 * 3600, "2 d 3 h"),
-        (86400 * 12345, "12,345 d 0 h"),
-    ],
-)
-def test_a_duration_reads_as_people_say_it(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def test_what_cannot_be_seen_is_escaped_and_what_can_is_kept() -> None:

@@ -20,10 +20,11 @@ from bot.console import streams
 from bot.errors import BotError
 from bot.journal.events import RunStarted
 from bot.journal.folder import last_start
-from bot.journal.ledger import spec_digest
+from bot.run import spec_digest
 from bot.journal.writer import finite
 from bot.rules import Action
 from bot.wire.paths import format_path
+from bot.words import one_line
 
 SHOWN: Final = 4000
 """Characters that are shown of an answer that nothing was found in."""
@@ -86,7 +87,7 @@ def check(settings: Settings) -> int:
 
 
 def _row(name: str, value: str, note: str) -> None:
-    streams.answer(streams.one_line(f"  {name:27} {value:31} {note}"))
+    streams.answer(one_line(f"  {name:27} {value:31} {note}"))
 
 
 def _show(value: object) -> str:

@@ -19,7 +19,7 @@ from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS
 from bot.console import streams
 from bot.errors import AS_ASKED, OTHERWISE, BotError, Stopped, TokenRefused, UsageError
 from bot.replay.verify import MAX_PROBLEMS, Verification
-from bot.report.text import duration
+from bot.words import duration, one_line
 
 if TYPE_CHECKING:
     from bot.client.client import Client
@@ -141,7 +141,7 @@ def status(path: Path, *, as_json: bool) -> int:
         "journal": str(run.journal),
     }
     for name, value in rows.items():
-        streams.answer(streams.one_line(f"{name:12} {value}"))
+        streams.answer(one_line(f"{name:12} {value}"))
     return 0
 
 
@@ -185,7 +185,7 @@ def prune(
     what = "compress" if is_compressing else "remove"
     tell = streams.say if as_json else streams.answer
     for chore in chores:
-        tell(streams.one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
+        tell(one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
     if not chores:
         tell(f"nothing to {what} beyond the newest {keep} finished runs")
     is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
@@ -213,7 +213,7 @@ def _is_confirmed(what: str, count: int) -> bool:
 
 def _row(run: Summary) -> tuple[str, ...]:
     return tuple(
-        streams.one_line(cell)
+        one_line(cell)
         for cell in (
             run.run_id,
             run.state,
@@ -251,9 +251,9 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
     tell = streams.say if as_json else streams.answer
     if not as_json:
         for problem in problems:
-            tell(streams.one_line(str(problem)))
+            tell(one_line(str(problem)))
     if not as_json or not ledger.is_over:
-        tell(streams.one_line(_verdict(verification)))
+        tell(one_line(_verdict(verification)))
     if verification.torn_bytes:
         tell(f"passed over: a last line that was cut off after {verification.torn_bytes} bytes")
     if findings is not None and not as_json:
@@ -322,7 +322,7 @@ class _Teller:
     def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
         """Say what went wrong, and when it is tried again."""
         again = f"again in {duration(wait_s)}" if wait_s else f"attempt {attempt}"
-        streams.say(streams.one_line(f"{action}: {failure.cause}; {again}"))
+        streams.say(one_line(f"{action}: {failure.cause}; {again}"))
 
 
 @contextmanager
@@ -353,7 +353,7 @@ def _show(reel: Film, verification: Verification) -> None:
     from bot.replay.keyboard import Keyboard  # noqa: PLC0415
     from bot.replay.projector import Projector  # noqa: PLC0415
 
-    run_id = streams.one_line(verification.run_id or "")
+    run_id = one_line(verification.run_id or "")
     projector = Projector(reel, run_id, verification.ledger.goal.bank_at)
     with (
         handling(_end, signal.SIGTERM, signal.SIGHUP),

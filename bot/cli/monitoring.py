@@ -23,7 +23,7 @@ from bot.errors import ConfigError, TryLater
 from bot.journal.reader import parse_time
 
 if TYPE_CHECKING:
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 PING_S: Final = 5.0
 """Seconds that a ping may take; one that is slower goes on without us."""
@@ -139,32 +139,32 @@ class Metrics(Display):
             "last_success_timestamp_seconds", "When the last action was accepted."
         )
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Write where the run stands."""
-        self._write(ledger)
+        self._write(run)
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Write from time to time."""
         if time.monotonic() >= self._next_at:
-            self._write(ledger)
+            self._write(run)
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
+    def ended(self, run: Run, path: Path) -> None:
         """Write how it ended."""
-        self._write(ledger)
+        self._write(run)
 
-    def _write(self, ledger: Ledger) -> None:
+    def _write(self, run: Run) -> None:
         """Replace the file as a whole."""
         from prometheus_client import write_to_textfile  # noqa: PLC0415 - optional
 
         self._next_at = time.monotonic() + METRICS_EVERY_S
-        self._score.set(ledger.state.score)
-        self._bank_at.set(ledger.goal.bank_at)
-        self._boards.set(ledger.tally.boards)
-        self._leaves.set(ledger.state.leaves)
-        self._requests.set(ledger.tally.requests)
-        self._retries.set(ledger.tally.retries)
-        self._is_over.set(ledger.is_over)
-        self._success.set(parse_time(ledger.last_action_ts).timestamp())
+        self._score.set(run.state.score)
+        self._bank_at.set(run.goal.bank_at)
+        self._boards.set(run.boards)
+        self._leaves.set(run.state.leaves)
+        self._requests.set(run.requests)
+        self._retries.set(run.retries)
+        self._is_over.set(run.is_over)
+        self._success.set(parse_time(run.last_action_ts).timestamp())
         try:
             write_to_textfile(str(self._path), self._registry)
         except OSError as exc:

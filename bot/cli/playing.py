@@ -21,8 +21,7 @@ from bot.console import streams
 from bot.console.displays import Display, Several, choose_display
 from bot.errors import BotError, ConfigError, OutputError
 from bot.player import Order, Outcome
-from bot.service import LOCAL_URL, LocalAdapter, Service, load_key
-from bot.service import serve as serve_http
+from bot.service import LOCAL_URL, LocalAdapter, Service, load_key, make_key
 
 
 def play(settings: Settings, *, is_fresh: bool, as_json: bool) -> int:
@@ -68,7 +67,7 @@ def _tell(outcome: Outcome, display: Display, *, as_json: bool) -> None:
     if outcome.error is not None:
         display.error(str(outcome.error))
     elif outcome.exit_code:
-        display.error(f"the run ended {outcome.ledger.state.end_reason}, not as asked")
+        display.error(f"the run ended {outcome.run.state.end_reason}, not as asked")
 
 
 def _play(
@@ -95,7 +94,7 @@ def _play(
 
     try:
         outcome = player.play(order, begin, clock, display)
-        display.ended(outcome.ledger, outcome.path)
+        display.ended(outcome.run, outcome.path)
     finally:
         display.close()
     return outcome
@@ -103,18 +102,18 @@ def _play(
 
 def describe(outcome: Outcome) -> dict[str, object]:
     """Return the result of a sitting for programs."""
-    ledger = outcome.ledger
-    totals = ledger.totals()
+    run = outcome.run
+    totals = run.totals()
     return {
-        "run_id": ledger.started.run_id if ledger.started else None,
+        "run_id": run.started.run_id if run.started else None,
         "journal": str(outcome.path),
         "score": totals.score,
         "boards": totals.boards,
         "flips": totals.flips,
         "requests": totals.requests,
         "retries": totals.retries,
-        "leaves": ledger.state.leaves,
-        "end_reason": ledger.state.end_reason,
+        "leaves": run.state.leaves,
+        "end_reason": run.state.end_reason,
         "seconds": totals.seconds,
     }
 
@@ -128,7 +127,10 @@ def open_transport(settings: Settings, stop: StopRequest) -> Transport:
     """
     if settings.is_local:
         session = new_session()
-        session.mount(LOCAL_URL, LocalAdapter(Service(load_key(settings.runs_dir))))
+        session.mount(
+            LOCAL_URL,
+            LocalAdapter(Service(load_key(settings.runs_dir) or make_key(settings.runs_dir))),
+        )
         return Transport(session, Deadline(stop), Surroundings())
     surroundings = settle(
         os.environ, settings.base_url, use_proxies=settings.use_environment_proxies
@@ -160,7 +162,11 @@ def serve(host: str, port: int, runs_dir: Path | None) -> int:
     Raises:
         Stopped: it was, by a signal.
     """
-    key = load_key(runs_dir) if runs_dir else secrets.token_hex(32).encode()
+    from bot.service.http import serve as serve_http  # noqa: PLC0415 - nothing else needs waitress
+
+    key = secrets.token_bytes(32)
+    if runs_dir is not None:
+        key = load_key(runs_dir) or make_key(runs_dir)
     stop = StopRequest()
 
     def end(number: int, _: FrameType | None) -> None:
@@ -168,6 +174,6 @@ def serve(host: str, port: int, runs_dir: Path | None) -> int:
         raise KeyboardInterrupt  # which ends the server in good order
 
     with suppress(KeyboardInterrupt), handling(end, *STOPS):
-        serve_http(Service(key), host, port, streams.answer)
+        serve_http(Service(key), host, port, streams.answer, streams.say)
     stop.check()
     return 0

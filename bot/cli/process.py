@@ -12,6 +12,7 @@ import click
 from bot.cli.signals import STOPS, meet
 from bot.console import streams
 from bot.errors import BotError, OutputError, UsageError
+from bot.words import one_line
 
 NAME = "sunpleat-bot"
 
@@ -36,10 +37,10 @@ def run(arguments: list[str]) -> int:
         context = getattr(exc, "ctx", None)
         hint = f"; see {context.command_path} --help" if context else ""
         message = exc.format_message().removesuffix(".")
-        streams.say(streams.one_line(f"{NAME}: {message}{hint}"))
+        streams.say(one_line(f"{NAME}: {message}{hint}"))
         return UsageError.exit_code
     except BotError as exc:
-        streams.say(streams.one_line(f"{NAME}: {exc}"))
+        streams.say(one_line(f"{NAME}: {exc}"))
         return exc.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130

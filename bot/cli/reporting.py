@@ -119,6 +119,6 @@ def _summaries(runs_dir: Path) -> Iterator[Summary]:
 def _is_running(story: Story) -> bool:
     """Tell whether a bot plays the run of this journal now."""
     started = story.started
-    if started is None or story.ledger.is_over:
+    if started is None or story.run.is_over:
         return False
     return is_played(story.path)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from bot.console.figures import Figures
-from bot.console.streams import one_line, say, takes
-from bot.report.text import duration
+from bot.console.streams import say, takes
+from bot.words import duration, one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from bot.client.failures import Failure
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 LINE_EVERY_S: Final = 60.0
 """Seconds between two lines when nothing is wrong and there is no terminal."""
@@ -30,10 +30,10 @@ class Display:
     It is what `player.Watcher` asks for.
     """
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """A sitting begins; its journal is at `path`."""
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """An action was accepted, `elapsed_ms` after it was sent."""
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
@@ -42,7 +42,7 @@ class Display:
     def notice(self, text: str) -> None:
         """Something happened that people should read."""
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
+    def ended(self, run: Run, path: Path) -> None:
         """The sitting is over."""
 
     def error(self, text: str) -> None:
@@ -60,15 +60,15 @@ class Several(Display):
         """Tell each of `displays`, in this order."""
         self._displays = displays
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Tell it."""
         for display in self._displays:
-            display.began(ledger, path)
+            display.began(run, path)
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Tell it."""
         for display in self._displays:
-            display.moved(ledger, elapsed_ms)
+            display.moved(run, elapsed_ms)
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
         """Tell it."""
@@ -80,10 +80,10 @@ class Several(Display):
         for display in self._displays:
             display.notice(text)
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
+    def ended(self, run: Run, path: Path) -> None:
         """Tell it."""
         for display in self._displays:
-            display.ended(ledger, path)
+            display.ended(run, path)
 
     def error(self, text: str) -> None:
         """Tell the first, since it is said once."""
@@ -119,29 +119,29 @@ class Lines(Display):
         self._figures = Figures()
         self._next_line_at = time.monotonic() + LINE_EVERY_S
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Say which run this is and where it stands."""
-        self._figures.first_score = ledger.state.score
+        self._figures.first_score = run.state.score
         self._log.info(
             "playing",
             journal=str(path),
-            score=ledger.state.score,
-            bank_at=ledger.goal.bank_at,
-            bank_rule=ledger.goal.rule,
+            score=run.state.score,
+            bank_at=run.goal.bank_at,
+            bank_rule=run.goal.rule,
         )
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Say once a minute how far it is."""
         self._figures.add(elapsed_ms)
         if time.monotonic() < self._next_line_at:
             return
         self._next_line_at = time.monotonic() + LINE_EVERY_S
-        to_go = self._figures.seconds_to_go(ledger)
+        to_go = self._figures.seconds_to_go(run)
         self._log.info(
             "progress",
-            score=ledger.state.score,
-            bank_at=ledger.goal.bank_at,
-            boards=ledger.tally.boards,
+            score=run.state.score,
+            bank_at=run.goal.bank_at,
+            boards=run.boards,
             actions_per_s=round(self._figures.actions / self._figures.seconds, 1),
             eta_s=None if to_go is None else round(to_go),
         )
@@ -155,20 +155,20 @@ class Lines(Display):
         """Say it."""
         self._log.warning(text)
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
+    def ended(self, run: Run, path: Path) -> None:
         """Sum up."""
         figures = self._figures
         self._log.info(
-            ("ended" if ledger.state.end_reason else "abandoned")
-            if ledger.is_over
+            ("ended" if run.state.end_reason else "abandoned")
+            if run.is_over
             else "suspended",
-            score=ledger.state.score,
-            end_reason=ledger.state.end_reason,
-            boards=ledger.tally.boards,
-            leaves=ledger.state.leaves,
-            seconds=ledger.seconds,
-            requests=ledger.tally.requests,
-            retries=ledger.tally.retries,
+            score=run.state.score,
+            end_reason=run.state.end_reason,
+            boards=run.boards,
+            leaves=run.state.leaves,
+            seconds=run.seconds,
+            requests=run.requests,
+            retries=run.retries,
             causes=dict(figures.causes.most_common(5)),
             median_ms=round(figures.percentile_ms(0.5), 1),
             p99_ms=round(figures.percentile_ms(0.99), 1),
@@ -220,7 +220,7 @@ class Live(Display):
         self._task: TaskID | None = None
         self._next_refresh_at = 0.0
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Show the bar."""
         from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
         from rich.progress import (  # noqa: PLC0415
@@ -230,7 +230,7 @@ class Live(Display):
             TextColumn,
         )
 
-        self._figures.first_score = ledger.state.score
+        self._figures.first_score = run.state.score
         say(f"journal {path}")
         self._progress = Progress(
             TextColumn("{task.fields[score]} of {task.fields[goal]}"),
@@ -240,33 +240,33 @@ class Live(Display):
             console=Console(file=cast("TextIO", _Surviving(sys.stderr))),
         )
         self._task = self._progress.add_task(
-            "", total=max(1, ledger.goal.bank_at), **self._fields(ledger)
+            "", total=max(1, run.goal.bank_at), **self._fields(run)
         )
         self._progress.start()
 
-    def _fields(self, ledger: Ledger) -> dict[str, Any]:
-        to_go = self._figures.seconds_to_go(ledger)
+    def _fields(self, run: Run) -> dict[str, Any]:
+        to_go = self._figures.seconds_to_go(run)
         rate = self._figures.actions / max(self._figures.seconds, 0.001)
         time_to_go = "" if to_go is None else f", {duration(to_go)} to go"
         return {
-            "score": f"{ledger.state.score:,}",
-            "goal": f"{ledger.goal.bank_at:,}",
-            "boards": f"{ledger.tally.boards:,}",
+            "score": f"{run.state.score:,}",
+            "goal": f"{run.goal.bank_at:,}",
+            "boards": f"{run.boards:,}",
             "pace": f"{rate:.0f} actions a second{time_to_go}",
         }
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Move the bar, a few times a second."""
         self._figures.add(elapsed_ms)
         now = time.monotonic()
         if now >= self._next_refresh_at:
             self._next_refresh_at = now + REFRESH_EVERY_S
-            self._refresh(ledger)
+            self._refresh(run)
 
-    def _refresh(self, ledger: Ledger) -> None:
+    def _refresh(self, run: Run) -> None:
         if self._progress is not None and self._task is not None:
-            completed = min(ledger.state.score, max(1, ledger.goal.bank_at))
-            self._progress.update(self._task, completed=completed, **self._fields(ledger))
+            completed = min(run.state.score, max(1, run.goal.bank_at))
+            self._progress.update(self._task, completed=completed, **self._fields(run))
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
         """Say above the bar what went wrong."""
@@ -281,12 +281,12 @@ class Live(Display):
         else:
             self._progress.console.print(one_line(text), markup=False, highlight=False)
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
+    def ended(self, run: Run, path: Path) -> None:
         """Take the bar to where it ends, and sum up."""
-        self._refresh(ledger)
+        self._refresh(run)
         self.close()
-        say((ledger.state.end_reason or "abandoned") if ledger.is_over else "suspended")
-        say(self._figures.summary(ledger, path))
+        say((run.state.end_reason or "abandoned") if run.is_over else "suspended")
+        say(self._figures.summary(run, path))
 
     def close(self) -> None:
         """Leave the bar where it is."""

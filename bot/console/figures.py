@@ -7,11 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.console.streams import one_line
-from bot.report.text import duration
+from bot.words import duration, one_line
 
 if TYPE_CHECKING:
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 
 class Figures:
@@ -36,12 +35,12 @@ class Figures:
         """Length of this sitting so far."""
         return time.monotonic() - self.began_at
 
-    def seconds_to_go(self, ledger: Ledger) -> float | None:
+    def seconds_to_go(self, run: Run) -> float | None:
         """Return the time to the threshold at the pace of this sitting, None while unknown."""
-        gained = ledger.state.score - self.first_score
+        gained = run.state.score - self.first_score
         if gained <= 0:
             return None
-        return max(0, ledger.goal.bank_at - ledger.state.score) * self.seconds / gained
+        return max(0, run.goal.bank_at - run.state.score) * self.seconds / gained
 
     def percentile_ms(self, share: float) -> float:
         """Return the answer time that this share (0 to 1) of all answers did not exceed."""
@@ -52,19 +51,18 @@ class Figures:
                 return elapsed_ms
         return 0.0
 
-    def summary(self, ledger: Ledger, path: Path) -> str:
+    def summary(self, run: Run, path: Path) -> str:
         """Return the few lines that end a sitting."""
-        tally = ledger.tally
         median, slow = self.percentile_ms(0.5), self.percentile_ms(0.99)
         causes = ", ".join(
             f"{count} x {one_line(cause)}" for cause, count in self.causes.most_common(5)
         )
         return "\n".join(
             (
-                f"  points   {ledger.state.score:,} of {ledger.goal.bank_at:,}",
-                f"  boards   {tally.boards:,}, {ledger.state.leaves} leaves left",
-                f"  time     {duration(self.seconds)} now, {duration(ledger.seconds)} in all",
-                f"  requests {tally.requests:,}, {tally.retries:,} retries"
+                f"  points   {run.state.score:,} of {run.goal.bank_at:,}",
+                f"  boards   {run.boards:,}, {run.state.leaves} leaves left",
+                f"  time     {duration(self.seconds)} now, {duration(run.seconds)} in all",
+                f"  requests {run.requests:,}, {run.retries:,} retries"
                 + (f" ({causes})" if causes else ""),
                 f"  answers  {median:.1f} ms median, {slow:.1f} ms 99th percentile",
                 f"  journal  {path}",

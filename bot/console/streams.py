@@ -7,26 +7,10 @@ import sys
 from typing import Final, TextIO
 
 from bot.errors import OutputError
+from bot.words import printable
 
 PATIENCE_S: Final = 0.1
 """Seconds that a stderr which takes nothing is waited for before a line is dropped."""
-
-
-def printable(text: str) -> str:
-    """Return `text` with every character that could move a terminal escaped."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else _escape(character)
-        for character in text
-    )
-
-
-def one_line(text: str) -> str:
-    """Return `text` printable and without line ends: what others wrote cannot forge a line."""
-    return printable(text).replace("\n", "\\n")
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def write(stream: TextIO | None, text: str) -> None:

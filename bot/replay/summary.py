@@ -20,7 +20,7 @@ from bot.journal.events import ActionTaken, RunEnded, RunResumed, RunStarted
 from bot.journal.folder import first_entry, journals, run_name
 from bot.journal.lock import is_played
 from bot.journal.reader import LineError, last_entries, parse_line, read_lines
-from bot.replay.verify import Verification
+from bot.verify import Verification
 
 RUNNING: Final = "running"
 SUSPENDED: Final = "suspended"
@@ -200,24 +200,24 @@ def _last_bank_at(path: Path, started: RunStarted, lines: int) -> int:
 
 def _read_whole(path: Path) -> Summary:
     verification = Verification(path)
-    verification.run()
-    ledger = verification.ledger
-    started = ledger.started
+    verification.read_all()
+    run = verification.run
+    started = run.started
     state = SUSPENDED
-    if ledger.is_over:
-        state = ENDED if ledger.state.phase == rules.ENDED else ABANDONED
+    if run.is_over:
+        state = ENDED if run.state.phase == rules.ENDED else ABANDONED
     return Summary(
         run_id=started.run_id if started else run_name(path),
         journal=path,
         base_url=started.base_url if started else None,
         seed=started.seed if started else None,
         state=state if verification.is_verified else DAMAGED,
-        score=ledger.state.score,
-        bank_at=ledger.goal.bank_at if started else None,
-        boards=ledger.tally.boards,
-        requests=ledger.tally.requests,
-        retries=ledger.tally.retries,
-        started=ledger.started_ts or None,
-        last_success=ledger.last_action_ts or None,
-        seconds=ledger.seconds,
+        score=run.state.score,
+        bank_at=run.goal.bank_at if started else None,
+        boards=run.boards,
+        requests=run.requests,
+        retries=run.retries,
+        started=run.started_ts or None,
+        last_success=run.last_action_ts or None,
+        seconds=run.seconds,
     )
