@@ -456,7 +456,7 @@ def test_a_line_without_its_end_is_told_by_its_first_40_bytes() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        (b'"seq":3,', b"", f"seq is None, expected {A_NUMBER}"),
+        (b'"seq":3,', b"", f"seq is 'missing', expected {A_NUMBER}"),
         (b',"reason":"no"', b"", "reason is 'missing', expected a text"),
         (b'"no"}', b'"no","more":1}', "more is 1, expected no such field"),
         (b'"no"}', b'"no","\\u001b[2J":1}', "\\x1b[2J is 1, expected no such field"),
@@ -1415,3 +1415,23 @@ def test_a_time_that_some_pythons_read_is_none(time_of_day: str) -> None:
     assert parse_run_id(f"20261130T{time_of_day}Z-seed7-00ff") is None
     clock = f"{time_of_day[:2]}:{time_of_day[2:4]}:{time_of_day[4:]}"
     assert not is_time(f"2026-11-30T{clock}.000Z")
+
+
+def test_a_journal_of_somebody_else_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_journal(tmp_path, RUN, [started(RUN)])
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    reason = (
+        f"Permission denied. {path} belongs to another user (uid {os.getuid()}): give it back "
+        f"with chown, or choose another folder with --runs-dir"
+    )
+    with told(NotAJournal, f"cannot read {path}: {reason}"):
+        list(read_lines(path))
+    with told(JournalError, f"cannot go on with the journal {path}: {reason}"):
+        writer.reopen(path, 0, 0, lambda: NOON)

@@ -16,7 +16,17 @@ from typing import Final, NoReturn
 import pytest
 from calls import told
 from filelock import FileLock
-from harness import BOT, environment, started, write_journal
+from harness import (
+    BOT,
+    PATIENCE_S,
+    bot_process,
+    environment,
+    only_journal,
+    run_bot,
+    started,
+    wait_for_line,
+    write_journal,
+)
 from test_journal import EXAMPLES, NOON
 
 from bot.errors import JournalError, TryLater
@@ -351,3 +361,69 @@ def test_a_lock_that_fails_is_an_error_of_the_journal(
     with told(JournalError, f"cannot lock the journal {tmp_path / 'j'}: Input/output error"):
         writer.create(tmp_path / "j", lambda: NOON)
     assert list(tmp_path.iterdir()) == []
+
+
+# Two processes, and whatever else is at work on the machine
+
+PLAY: Final = ("--local", "--max-rps", "500", "--bank-at", "1000000")
+
+
+def test_a_bot_whose_lock_file_is_taken_away_is_not_joined_and_plays_on(tmp_path: Path) -> None:
+    runs_dir = tmp_path / "runs"
+    with bot_process(tmp_path, *PLAY, "--runs-dir", str(runs_dir)) as bot:
+        wait_for_line(bot, "playing")
+        journal = only_journal(runs_dir)
+        for lock_file in runs_dir.glob(".*.lock"):
+            lock_file.unlink()
+            lock_file.touch()
+        assert run_bot(tmp_path, *PLAY, "--runs-dir", str(runs_dir)).returncode == 75
+        assert only_journal(runs_dir) == journal
+        bot.terminate()
+        assert bot.wait(PATIENCE_S) == 143
+    assert run_bot(tmp_path, "replay", str(journal)).returncode == 0
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def remove_the_folder(path: Path) -> None:
+    path.unlink()
+    for other in path.parent.iterdir():
+        other.unlink()
+    path.parent.rmdir()
+
+
+def cut_to_nothing(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def pack(path: Path) -> None:
+    subprocess.run(["gzip", path], check=True)
+
+
+def edit(path: Path) -> None:
+    subprocess.run(["sed", "-i", "s/run/walk/", path], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("happen", "said"),
+    [
+        (remove, "was removed"),
+        (remove_the_folder, "was removed"),
+        (cut_to_nothing, "was cut from "),
+        (pack, "was removed"),
+        (edit, "was replaced by another file"),
+    ],
+)
+def test_what_happens_to_the_journal_of_a_bot_that_plays_ends_it_at_the_next_sync(
+    happen: Callable[[Path], None], said: str, tmp_path: Path
+) -> None:
+    runs_dir = tmp_path / "runs"
+    with bot_process(tmp_path, *PLAY, "--runs-dir", str(runs_dir)) as bot:
+        wait_for_line(bot, "playing")
+        path = only_journal(runs_dir)
+        happen(path)
+        wait_for_line(bot, f"the journal {path} {said}")
+        assert bot.wait(PATIENCE_S) == 74

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from bot.errors import NotAJournal
 from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, Kind, RunAbandoned, RunEnded
-from bot.journal.files import NotPlain, open_plain
+from bot.journal.files import NotPlain, open_plain, why
 
 MAX_LINE: Final = 8 * 2**20
 """Bytes of the longest line, without its end; no longer one is written."""
@@ -132,7 +132,7 @@ def read_lines(path: Path) -> Iterator[RawLine]:
 
 def _unreadable(path: Path, error: OSError) -> NotAJournal:
     what = f"{path} is no journal" if isinstance(error, NotPlain) else f"cannot read {path}"
-    return NotAJournal(f"{what}: {error.strerror or error}")
+    return NotAJournal(f"{what}: {why(error, path)}")
 
 
 def _rest_of(stream: io.BufferedReader) -> bytes | None:
@@ -308,24 +308,20 @@ def parse_line(line: RawLine) -> Entry:
         LineError: it is not a line of a journal.
     """
     record = _parse_object(line)
-    head = [record.pop(name, None) for name in _HEAD]
-    for (name, kind), value in zip(_HEAD.items(), head, strict=True):
-        if not kind(value):
-            raise LineError(name, value, kind.text)
-    seq, ts, name = head
+    name = record.get("event")
+    kinds = _KINDS.get(name, _HEAD) if isinstance(name, str) else _HEAD
     version = record.get("journal_version")
     if type(version) is int and version > JOURNAL_VERSION:
         raise NewerFormat("journal_version", _brief(str(version)), str(JOURNAL_VERSION))
-    event, kinds = FORMAT[name]
     for field, kind in kinds.items():
-        if field not in record:
-            raise LineError(field, "missing", kind.text)
-        if not kind(record[field]):
-            raise LineError(field, record[field], kind.text)
+        value = record.get(field, _MISSING)
+        if type(value) not in kind.types or not kind.test(value):
+            raise LineError(field, "missing" if value is _MISSING else value, kind.text)
     if len(record) > len(kinds):
         field = next(field for field in record if field not in kinds)
         raise LineError(field, record[field], "no such field")
-    return Entry(line.number, seq, ts, event(**record))
+    event, _ = FORMAT[record.pop("event")]
+    return Entry(line.number, record.pop("seq"), record.pop("ts"), event(**record))
 
 
 def is_of_a_journal(line: RawLine) -> bool:
@@ -362,6 +358,10 @@ _HEAD: Final = {
     "event": Kind("one of " + ", ".join(FORMAT), frozenset({str}), FORMAT.__contains__),
 }
 """The fields that every line begins with."""
+
+_KINDS: Final = {name: {**_HEAD, **kinds} for name, (_, kinds) in FORMAT.items()}
+"""By the name of an event, all fields of its line."""
+_MISSING: Final = object()
 
 _MARKS: Final = {*_HEAD, "journal_version"}
 
