@@ -51,7 +51,7 @@ def check(ctx: click.Context, /, **_: Any) -> int:
             new_clock(stop),
         )
         fresh, flip = rules.fresh(), rules.FLIPS[solver.next_flip(rules.fresh().garland) - 1]
-        first = _show(f"init of {settings.base_url}", client, client.begin(settings.seed))
+        first = _show("init", client, client.begin(settings.seed))
         attempts = client.act(first.token, flip, fresh, rules.apply(fresh, flip))
         _show(str(flip), client, attempts)
     _show_drift(settings, first)
@@ -69,7 +69,7 @@ def _show(what: str, client: Client, attempts: Iterator[Failed | Answered]) -> A
     Raises:
         BotError: there was no answer, or none that can be understood.
     """
-    streams.answer(f"\nAnswer to {what}")
+    streams.answer(f"\nAnswer of {client.base_url} to {what}")
     for attempt in attempts:
         if isinstance(attempt, Answered):
             _show_layout(attempt.layout)
