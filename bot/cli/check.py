@@ -51,9 +51,9 @@ def check(ctx: click.Context, /, **_: Any) -> int:
             new_clock(stop),
         )
         fresh, flip = rules.fresh(), rules.FLIPS[solver.next_flip(rules.fresh().garland) - 1]
-        first = _show("init", client, client.begin(settings.seed))
+        first = _show(settings, "init", client, client.begin(settings.seed))
         attempts = client.act(first.token, flip, fresh, rules.apply(fresh, flip))
-        _show(str(flip), client, attempts)
+        _show(settings, str(flip), client, attempts)
     _show_drift(settings, first)
     return 0
 
@@ -63,13 +63,15 @@ def _any_local_service(settings: Settings) -> Service | None:
     return Service(secrets.token_hex(32).encode()) if settings.is_local else None
 
 
-def _show(what: str, client: Client, attempts: Iterator[Failed | Answered]) -> Answered:
+def _show(
+    settings: Settings, what: str, client: Client, attempts: Iterator[Failed | Answered]
+) -> Answered:
     """Show what was found in an answer; end at the first failure, but follow a redirect.
 
     Raises:
         BotError: there was no answer, or none that can be understood.
     """
-    streams.answer(f"\nAnswer of {client.base_url} to {what}")
+    streams.answer(f"\nAnswer of {settings.base_url} to {what}")
     for attempt in attempts:
         if isinstance(attempt, Answered):
             _show_layout(attempt.layout)

@@ -132,6 +132,13 @@ def is_comparable(name: str, observed: object, expected: object) -> bool:
     )
 
 
+def why_incomparable(name: str, observed: object, expected: object) -> str:
+    """Say why a value that `is_comparable` does not take is passed over."""
+    if name == LEGAL_ACTIONS:
+        return "not whole actions"
+    return f"{kind_of(observed)} where {kind_of(expected)} was expected"
+
+
 def _whole_actions(value: object) -> set[rules.Action] | None:
     """Return a list of whole actions as a set, None for anything else."""
     if not isinstance(value, list):

@@ -32,6 +32,7 @@ from bot.wire.fields import (
     field_spelled,
     is_comparable,
     is_right,
+    why_incomparable,
 )
 from bot.wire.paths import (
     MAX_KEY,
@@ -613,7 +614,7 @@ class _Fields:
         if is_known or name == SCORE or is_comparable(name, observed, expected):
             self.wrong.append(Wrong(name, path, expected, observed))
         else:
-            self.passed_over[dotted] = f"{kind_of(observed)} where {kind_of(expected)} was expected"
+            self.passed_over[dotted] = why_incomparable(name, observed, expected)
 
     def _judge_elsewhere(
         self, places: list[tuple[Place, bool]], near: set[str], others: list[Path]
