@@ -180,7 +180,7 @@ def test_the_crontab_starts_a_sitting_every_hour_and_after_a_reboot_and_makes_ro
     jobs = crontab()
     assert list(jobs) == ["0 * * * *", "@reboot", "30 4 * * *"]
     assert jobs["0 * * * *"] == jobs["@reboot"]
-    assert " runs --prune " in jobs["30 4 * * *"]
+    assert " runs --config " in jobs["30 4 * * *"]
 
 
 def test_the_crontab_says_where_everything_is_and_has_no_sign_that_cron_changes() -> None:
