@@ -61,9 +61,10 @@ def _is_here(host: object) -> bool:
     if host in (None, "", b"") or str(host) == "localhost" or str(host).endswith(".test"):
         return True
     try:
-        return ip_address(str(host)).is_loopback
+        address = ip_address(str(host))
     except ValueError:
         return False
+    return address.is_loopback or address.is_unspecified  # which any of its own stands for
 
 
 @pytest.fixture(autouse=True)

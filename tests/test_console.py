@@ -39,8 +39,8 @@ from bot.console.displays import Display, Lines, Quiet, Several, choose_display
 from bot.console.figures import Figures
 from bot.console.terminal import Live
 from bot.errors import OutputError
-from bot.journal.ledger import Ledger
-from bot.journal.recover import recover
+from bot.run import Run
+from bot.verify import recover
 
 EVIL: Final = "\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
 HARMLESS: Final = r"\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
@@ -64,17 +64,17 @@ def test_a_stream_that_takes_nothing_is_passed_over(error: Exception) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., tuple[int, Ledger, Path]]:
+def run(tmp_path: Path) -> Callable[..., tuple[int, Run, Path]]:
     """Return what plays a run under a display."""
 
     def play_under(
         display: Display, bank_at: int = 3030, service: Mortal | None = None
-    ) -> tuple[int, Ledger, Path]:
+    ) -> tuple[int, Run, Path]:
         call = Call(bank_at=bank_at, limits=Limits(give_up_after_s=10))
         outcome = play(service or Mortal(), tmp_path, FakeClock(), call, display)  # type: ignore[arg-type]  # it is a watcher, too
-        display.ended(outcome.ledger, outcome.path, "")
+        display.ended(outcome.run, outcome.path, "")
         display.close()
-        return outcome.exit_code, outcome.ledger, outcome.path
+        return outcome.exit_code, outcome.run, outcome.path
 
     return play_under
 
@@ -87,7 +87,7 @@ def parse_logfmt(line: str) -> dict[str, str]:
 
 
 def test_a_log_says_which_run_it_is_and_how_it_ended(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, _, path = run(Lines(as_json=False))
     said = capsys.readouterr()
@@ -114,7 +114,7 @@ def test_a_log_says_which_run_it_is_and_how_it_ended(
 
 
 def test_a_log_in_json_has_the_same_on_each_line(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     service = Mortal({3: instead(503, b"")})
     _, _, path = run(Lines(as_json=True), service=service)
@@ -134,7 +134,7 @@ def test_a_log_in_json_has_the_same_on_each_line(
 
 
 def test_a_log_says_from_time_to_time_how_far_it_is(
-    run: Callable[..., tuple[int, Ledger, Path]],
+    run: Callable[..., tuple[int, Run, Path]],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_log_says_from_time_to_time_how_far_it_is(
 
 
 def test_a_log_says_nothing_between_its_minutes(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(Lines(as_json=False), bank_at=21050)
     assert len(capsys.readouterr().err.splitlines()) == 3
@@ -160,7 +160,7 @@ def test_a_log_says_nothing_between_its_minutes(
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "JSON"])
 def test_what_a_service_says_cannot_forge_a_line_of_a_log(
     as_json: bool,
-    run: Callable[..., tuple[int, Ledger, Path]],
+    run: Callable[..., tuple[int, Run, Path]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     spoil = instead(401, {"reason": EVIL})
@@ -314,7 +314,7 @@ def test_a_terminal_that_goes_away_does_not_touch_the_game(tmp_path: Path) -> No
     assert terminal.process.wait(PATIENCE_S) == 0
     path = only_journal(tmp_path / "runs")
     assert last_event(path)["event"] == "run.ended"
-    assert recover(path).ledger.state.score == 100_020
+    assert recover(path).run.state.score == 100_020
 
 
 @pytest.mark.slow
@@ -401,14 +401,14 @@ def test_the_display_fits_where_stderr_goes(
 
 
 def test_a_quiet_display_says_nothing(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(Display(), service=Mortal({3: instead(503, b"")}))
     assert capsys.readouterr() == ("", "")
 
 
 def test_several_displays_are_all_told(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, two = Lines(as_json=False), Lines(as_json=False)
     display = Several(one, two)
@@ -426,7 +426,7 @@ def test_several_displays_are_all_told(
 
 
 def test_the_bar_promises_no_further_attempt_where_there_is_none(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(Live(), service=Mortal({3: instead(404, b"")}))
     said = plain(capsys.readouterr().err)
@@ -435,7 +435,7 @@ def test_the_bar_promises_no_further_attempt_where_there_is_none(
 
 
 def test_the_bar_is_shown_on_any_stream_and_put_away(
-    run: Callable[..., tuple[int, Ledger, Path]], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., tuple[int, Run, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
@@ -463,14 +463,14 @@ def test_percentiles_are_of_all_answers() -> None:
 
 
 def test_the_time_to_go_is_not_known_before_the_first_award(
-    run: Callable[..., tuple[int, Ledger, Path]],
+    run: Callable[..., tuple[int, Run, Path]],
 ) -> None:
-    _, ledger, _ = run(Display(), bank_at=215)
+    _, run, _ = run(Display(), bank_at=215)
     figures = Figures()
     figures.first_score = 215
-    assert figures.seconds_to_go(ledger) is None
+    assert figures.seconds_to_go(run) is None
     figures.first_score = 0
-    assert figures.seconds_to_go(ledger) is None  # nothing is left
+    assert figures.seconds_to_go(run) is None  # nothing is left
 
 
 def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,17 +11,17 @@ from bot.cli.config import is_file
 from bot.cli.settings import Talk
 from bot.cli.signals import heeding
 from bot.cli.wiring import new_client, new_clock, open_transport
-from bot.client.client import Client
+from bot.client.client import Client, Failed
 from bot.client.clock import StopRequest
-from bot.client.failures import Failure
 from bot.client.limits import INIT_GIVE_UP_S
 from bot.console import streams
 from bot.errors import BotError, TokenRefused, UsageError
-from bot.replay.audit import Findings, choose, moves
+from bot.replay.audit import Findings, Move, choose, moves
 from bot.replay.audit import audit as send_again
-from bot.replay.verify import Verification
-from bot.rules import Action
-from bot.service import KEY_FILE
+from bot.run import Run
+from bot.service import KEY_FILE, Service, load_key
+from bot.verify import Verification
+from bot.wire.reading import layout_from_json
 from bot.words import duration, one_line, shorten
 
 
@@ -60,13 +60,10 @@ def audit(
         What it said, and what kept it from being asked to the end, if anything.
     """
     findings = Findings()
-    started = verification.ledger.started
-    if started is None:
-        raise TypeError("a journal that is verified has a first line")
     try:
-        with _client_of(started.wire, talk) as client:
+        with _client_of(verification.run, talk) as client:
             asked = moves(verification.path, choose(verification.path, size))
-            send_again(asked, client, findings)
+            send_again(asked, client, findings, _tell_failed)
     except BotError as exc:
         return findings, exc
     if not findings.refused:
@@ -77,20 +74,19 @@ def audit(
     )
 
 
-class _Teller:
-    """A listener that tells people of failed requests."""
-
-    def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
-        """Say what went wrong, and when it is tried again."""
-        again = f"again in {duration(wait_s)}" if wait_s else f"attempt {attempt}"
-        streams.say(one_line(f"{action}: {shorten(failure.cause)}; {again}"))
+def _tell_failed(move: Move, failed: Failed) -> None:
+    """Say what went wrong, and when it is tried again."""
+    again = f"again in {duration(failed.wait_s)}" if failed.wait_s else f"attempt {failed.attempt}"
+    streams.say(one_line(f"{move.action}: {shorten(failed.failure.cause)}; {again}"))
 
 
 @contextmanager
-def _client_of(wire_of_run: dict[str, object], talk: Talk) -> Iterator[Client]:
+def _client_of(run: Run, talk: Talk) -> Iterator[Client]:
     """Give a client that reads answers as the run did, and that a signal stops."""
     stop = StopRequest()
-    client = new_client(talk, open_transport(talk, stop, streams.say), new_clock(stop), _Teller())
-    client.resume(wire_of_run)
+    key = load_key(talk.runs_dir) if talk.is_local else None
+    service = Service(key) if key else None
+    client = new_client(talk, open_transport(talk, service, stop, streams.say), new_clock(stop))
+    client.resume(layout_from_json(run.wire), is_under_way=True)
     with heeding(stop):
         yield client

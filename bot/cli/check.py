@@ -4,92 +4,90 @@ from __future__ import annotations
 
 import difflib
 import json
+import secrets
 import textwrap
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
 import click
-import requests
 
+from bot import rules, solver
 from bot.cli.config import CONFIG
 from bot.cli.options import SETTINGS
 from bot.cli.settings import Settings, check_goal, resolve
+from bot.cli.signals import heeding
 from bot.cli.wiring import new_client, new_clock, open_transport
-from bot.client.client import Beginning
+from bot.client.client import Answered, Client, Failed
 from bot.client.clock import StopRequest
-from bot.client.failures import Failure, Kind
-from bot.client.transport import Transport
+from bot.client.failures import Kind
 from bot.console import streams
-from bot.errors import BotError
 from bot.journal.events import RunStarted
 from bot.journal.folder import last_start
-from bot.journal.ledger import spec_digest
 from bot.journal.writer import finite
-from bot.rules import Action
+from bot.run import spec_digest
+from bot.service import Service
 from bot.wire.paths import format_path
+from bot.wire.reading import Layout
 from bot.words import one_line
 
 SHOWN: Final = 4000
 """Characters that are shown of an answer that nothing was found in."""
 
 
-class _Witness(Transport):
-    """A way to the service that keeps the last answer, to show it."""
-
-    def __init__(self, transport: Transport) -> None:
-        """Send by `transport`."""
-        self._transport = transport
-        self.body = b""
-
-    def prepare(self, method: str, url: str) -> requests.PreparedRequest:
-        """Return a request that can be sent any number of times."""
-        return self._transport.prepare(method, url)
-
-    def send(
-        self, request: requests.PreparedRequest, timeout_s: float
-    ) -> tuple[requests.Response, bytes]:
-        """Send `request`; keep the body of its answer."""
-        self.body = b""
-        response, self.body = self._transport.send(request, timeout_s)
-        return response, self.body
-
-
-class _Once:
-    """A listener that does not wait for a second attempt, but to follow a redirect."""
-
-    def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
-        """End at the first failure."""
-        if failure.kind is not Kind.MOVED:
-            raise failure.verdict("init", attempt)
-        streams.answer(f"  {failure.cause}")
-
-
 @click.command(params=[*SETTINGS, CONFIG])
 @click.pass_context
 def check(ctx: click.Context, /, **_: Any) -> int:
-    """Show settings and where each came from; ask the service once; play nothing."""
+    """Show settings; ask the service for init and for one flip; keep no run."""
     settings = resolve(ctx)
     _show_settings(settings)
     check_goal(settings.goal)
     stop = StopRequest()
-    streams.answer(f"\nAnswer of {settings.base_url} to init")
-    witness = _Witness(open_transport(settings, stop, streams.say))
-    client = new_client(settings, witness, new_clock(stop), _Once())
-    try:
-        beginning = client.init(settings.seed)
-    except BotError:
-        _show_answer(witness.body)
-        raise
-    _show_layout(beginning)
-    _show_drift(settings, beginning)
+    with heeding(stop):
+        service = _any_local_service(settings)
+        client = new_client(
+            settings,
+            open_transport(settings, service, stop, streams.say),
+            new_clock(stop),
+        )
+        fresh, flip = rules.fresh(), rules.FLIPS[solver.next_flip(rules.fresh().garland) - 1]
+        first = _show(settings, "init", client, client.begin(settings.seed))
+        attempts = client.act(first.token, flip, fresh, rules.apply(fresh, flip))
+        _show(settings, str(flip), client, attempts)
+    _show_drift(settings, first)
     return 0
+
+
+def _any_local_service(settings: Settings) -> Service | None:
+    """Return a built-in service whose key nobody keeps: no run comes of this."""
+    return Service(secrets.token_hex(32).encode()) if settings.is_local else None
+
+
+def _show(
+    settings: Settings, what: str, client: Client, attempts: Iterator[Failed | Answered]
+) -> Answered:
+    """Show what was found in an answer; end at the first failure, but follow a redirect.
+
+    Raises:
+        BotError: there was no answer, or none that can be understood.
+    """
+    streams.answer(f"\nAnswer of {settings.base_url} to {what}")
+    for attempt in attempts:
+        if isinstance(attempt, Answered):
+            _show_layout(attempt.layout)
+            return attempt
+        if attempt.failure.kind is not Kind.MOVED:
+            _show_answer(client.last_body)
+            raise attempt.failure.verdict(f"{what} at {client.host}", attempt.attempt)
+        streams.answer(f"  {attempt.failure.cause}")
+    raise TypeError("a client gives up by raising")
 
 
 def _show_settings(settings: Settings) -> None:
     streams.answer("Settings")
     for name, value in settings.values.items():
         shown = "set, not shown" if name == "notify_url" and value else value
-        _row(name, _show(shown), settings.sources[name])
+        _row(name, _format(shown), settings.sources[name])
     for field, path in settings.wire.paths.items():
         _row(f"wire.{field}", format_path(path), "configuration file")
     if settings.wire.ignore:
@@ -109,7 +107,7 @@ def _row(name: str, value: str, note: str) -> None:
         streams.answer(line)
 
 
-def _show(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -126,19 +124,18 @@ def _show_answer(body: bytes) -> None:
         streams.answer(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
-def _show_layout(beginning: Beginning) -> None:
-    places = beginning.layout.to_json()
-    passed_over = places.pop("passed_over")
+def _show_layout(layout: Layout) -> None:
+    places = layout.to_json()
     for name, place in places.items():
-        shown = ", ".join(place) if isinstance(place, list) else place
-        _row(name, str(shown), "carried forward" if name == "token" else "compared")
-    if isinstance(passed_over, dict):
-        for place, why in passed_over.items():
-            _row("-", place, f"passed over: {why}")
+        if name != "passed_over":
+            shown = ", ".join(place) if isinstance(place, list) else place
+            _row(name, str(shown), "carried forward" if name == "token" else "compared")
+    for place, why in layout.passed_over.items():
+        _row("-", place, f"passed over: {why}")
 
 
-def _show_drift(settings: Settings, beginning: Beginning) -> None:
-    spec = finite(beginning.spec)
+def _show_drift(settings: Settings, first: Answered) -> None:
+    spec = finite(first.spec)
     last = last_start(settings.runs_dir, settings.base_url)
     if last is None:
         streams.answer("\nNo run on this service yet to compare its description of the game with.")

@@ -21,14 +21,14 @@ from urllib.parse import urlsplit
 import requests
 
 from bot.client.environment import settle
-from bot.client.transport import USER_AGENT, describe_error
+from bot.client.transport import describe_error, user_agent
 from bot.console.displays import Display
 from bot.errors import ConfigError, TryLater
 from bot.journal.reader import parse_time
 from bot.words import shorten
 
 if TYPE_CHECKING:
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 PING_S: Final = 5.0
 """Seconds that a ping may take; one that is slower goes on without us."""
@@ -103,7 +103,7 @@ def _get(url: str, seconds: float) -> list[str]:
     try:
         with requests.Session() as session:
             session.trust_env = False
-            session.headers["User-Agent"] = USER_AGENT
+            session.headers["User-Agent"] = user_agent()
             session.verify = settle(os.environ, url, use_proxies=False).ca_bundle
             with session.get(url, timeout=seconds, stream=True) as response:
                 if not response.ok:
@@ -156,30 +156,30 @@ class Metrics(Display):
             "last_success_timestamp_seconds", "When the last action was accepted."
         )
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Write where the run stands."""
-        self._write(ledger)
+        self._write(run)
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Write from time to time."""
         if time.monotonic() >= self._next_at:
-            self._write(ledger)
+            self._write(run)
 
-    def ended(self, ledger: Ledger, path: Path, why: str) -> None:
+    def ended(self, run: Run, path: Path, why: str) -> None:
         """Write how it ended."""
-        self._write(ledger)
+        self._write(run)
 
-    def _write(self, ledger: Ledger) -> None:
+    def _write(self, run: Run) -> None:
         """Replace the file as a whole."""
         self._next_at = time.monotonic() + METRICS_EVERY_S
-        self._score.set(ledger.state.score)
-        self._bank_at.set(ledger.goal.bank_at)
-        self._boards.set(ledger.tally.boards)
-        self._leaves.set(ledger.state.leaves)
-        self._requests.set(ledger.tally.requests)
-        self._retries.set(ledger.tally.retries)
-        self._is_over.set(ledger.is_over)
-        self._success.set(parse_time(ledger.last_action_ts).timestamp())
+        self._score.set(run.state.score)
+        self._bank_at.set(run.goal.bank_at)
+        self._boards.set(run.boards)
+        self._leaves.set(run.state.leaves)
+        self._requests.set(run.requests)
+        self._retries.set(run.retries)
+        self._is_over.set(run.is_over)
+        self._success.set(parse_time(run.last_action_ts).timestamp())
         try:
             _replace(self._path, self._format())
         except OSError as exc:

@@ -14,8 +14,8 @@ from bot.cli.monitoring import Metrics, Notifier
 from bot.cli.options import SETTINGS
 from bot.cli.settings import Settings, check_goal, resolve
 from bot.cli.signals import heeding
-from bot.cli.wiring import new_client, new_clock, new_order, open_transport
-from bot.client.client import Client, Listener
+from bot.cli.wiring import local_service, new_client, new_clock, new_order, open_transport
+from bot.client.client import Client
 from bot.client.clock import StopRequest
 from bot.console import streams
 from bot.console.displays import Display, Several, choose_display
@@ -93,17 +93,19 @@ def _play(
 ) -> Outcome | None:
     """Play; show how the run stands afterwards."""
     clock = new_clock(stop)
-    transport = open_transport(settings, stop, display.notice)
+    service = local_service(settings, mode, display.notice)
+    transport = open_transport(settings, service, stop, display.notice)
 
-    def begin(listener: Listener) -> Client:
+    def begin() -> Client:
         notifier.start()  # the run is ours now; a second bot never comes as far as this
-        return new_client(settings, transport, clock, listener)
+        return new_client(settings, transport, clock)
 
     try:
-        outcome = player.play(new_order(settings, mode), begin, clock, display)
+        order = new_order(settings, mode, service)
+        outcome = player.play(order, begin, clock, display)
         if outcome is not None:
             why = str(outcome.error) if isinstance(outcome.error, TryLater) else ""
-            display.ended(outcome.ledger, outcome.path, why)
+            display.ended(outcome.run, outcome.path, why)
     finally:
         display.close()
     return outcome
@@ -115,7 +117,7 @@ def _tell(outcome: Outcome, display: Display, *, as_json: bool) -> int:
     if error is not None and not isinstance(error, TryLater):
         display.error(str(error))
     elif error is None and outcome.exit_code:
-        state, goal = outcome.ledger.state, outcome.ledger.goal
+        state, goal = outcome.run.state, outcome.run.goal
         display.error(
             f"the run ended {state.end_reason} with {state.score:,} points, not as asked: "
             f"{goal.rule} {goal.bank_at:,}"
@@ -154,17 +156,17 @@ def _answer(result: dict[str, object], display: Display, exit_code: int) -> int:
 
 def describe(outcome: Outcome) -> dict[str, object]:
     """Return the result of a sitting for programs."""
-    ledger = outcome.ledger
-    totals = ledger.totals()
+    run = outcome.run
+    totals = run.totals()
     return {
-        "run_id": ledger.started.run_id if ledger.started else None,
+        "run_id": run.started.run_id if run.started else None,
         "journal": str(outcome.path),
         "score": totals.score,
         "boards": totals.boards,
         "flips": totals.flips,
         "requests": totals.requests,
         "retries": totals.retries,
-        "leaves": ledger.state.leaves,
-        "end_reason": ledger.state.end_reason,
+        "leaves": run.state.leaves,
+        "end_reason": run.state.end_reason,
         "seconds": totals.seconds,
     }

@@ -18,8 +18,8 @@ from bot.cli.settings import LOCAL, talk_of
 from bot.cli.signals import handling
 from bot.console import streams
 from bot.errors import AS_ASKED, OTHERWISE, Stopped
-from bot.journal.catalog import find
-from bot.replay.verify import MAX_PROBLEMS, Verification
+from bot.journal.folder import find
+from bot.verify import MAX_PROBLEMS, Verification
 from bot.words import count_of, one_line
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def replay(
     """
     if is_watching and (against is not None or as_json):
         raise click.UsageError("--watch goes neither with --against nor with --json")
-    path = find(options["runs_dir"], run, options["seed"])
+    path = find(options["runs_dir"], run, seed=options["seed"])
     if is_watching:
         return _watch(path)
     if against is not None:
@@ -101,7 +101,7 @@ def replay(
 
         talk = towards(talk_of(ctx.params, ctx.obj, against), path)
     verification = Verification(path)
-    verification.run()
+    verification.read_all()
     if against is None or not verification.is_verified:
         _tell(verification, None, as_json=as_json)
         return AS_ASKED if verification.is_verified else OTHERWISE
@@ -143,15 +143,15 @@ def _watch(path: Path) -> int:
 
 def _tell(verification: Verification, findings: Findings | None, *, as_json: bool) -> None:
     """Print the verdict on a journal, and that of a service where one was asked."""
-    ledger = verification.ledger
+    run = verification.run
     problems = [*verification.problems, *(findings.problems if findings else ())]
     if as_json:
         result = {
             "run_id": verification.run_id,
             "verified": not problems,
-            "score": ledger.state.score,
-            "boards": ledger.tally.boards,
-            "actions": ledger.tally.actions,
+            "score": run.state.score,
+            "boards": run.boards,
+            "actions": run.actions,
             "problems": [problem._asdict() for problem in problems],
         }
         audited = {} if findings is None else {"audit": findings.to_json()}
@@ -160,7 +160,7 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
     if not as_json:
         for problem in problems:
             tell(one_line(str(problem)))
-    if not as_json or not ledger.is_over:
+    if not as_json or not run.is_over:
         tell(one_line(_verdict(verification)))
     if verification.torn_bytes:
         tell(f"passed over: a last line that was cut off after {verification.torn_bytes} bytes")
@@ -174,18 +174,18 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
 
 def _verdict(verification: Verification) -> str:
     """Say in one line what a journal is worth."""
-    ledger = verification.ledger
+    run = verification.run
     figures = (
-        f"{verification.run_id}, {ledger.state.score:,} points, "
-        f"{count_of(ledger.tally.boards, 'board')}, {count_of(ledger.tally.actions, 'action')}"
+        f"{verification.run_id}, {run.state.score:,} points, "
+        f"{count_of(run.boards, 'board')}, {count_of(run.actions, 'action')}"
     )
     count = len(verification.problems)
     if count:
         more = " or more" if count >= MAX_PROBLEMS else ""
         return f"not verified: {figures}, {count}{more} problem{'s' if count > 1 else ''}"
-    if not ledger.is_over:
+    if not run.is_over:
         return f"verified as far as it goes, for it is unfinished: {figures}"
-    return f"verified: {figures}, {ledger.state.end_reason or 'abandoned'}"
+    return f"verified: {figures}, {run.state.end_reason or 'abandoned'}"
 
 
 def _is_screen() -> bool:
@@ -204,7 +204,7 @@ def _show(reel: Film, verification: Verification) -> None:
     from bot.replay.projector import Projector  # noqa: PLC0415
 
     run_id = one_line(verification.run_id or "")
-    projector = Projector(reel, run_id, verification.ledger.goal.bank_at)
+    projector = Projector(reel, run_id, verification.run.goal.bank_at)
     with (
         handling(_end, signal.SIGTERM, signal.SIGHUP),
         Keyboard(sys.stdin.fileno()) as keyboard,

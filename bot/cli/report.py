@@ -16,8 +16,7 @@ from bot.cli.config import CONFIG
 from bot.cli.options import RUNS_DIR, SEED, FileName
 from bot.console import streams
 from bot.errors import ConfigError, JournalError, NotAJournal, UsageError
-from bot.journal.catalog import find
-from bot.journal.folder import SUFFIXES, journals
+from bot.journal.folder import SUFFIXES, find, journals
 from bot.journal.lock import is_played
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def report(
 
     if run is None:
         return report_all(runs_dir, Path(output) if output else None)
-    path = find(runs_dir, run, seed)
+    path = find(runs_dir, run, seed=seed)
     story = read_story(path)
     page = run_page(story, datetime.now(UTC), is_running=_is_running(story))
     write_page(Path(output) if output else Path(f"{story.run_id}.html"), page)
@@ -137,6 +136,6 @@ def _summaries(runs_dir: Path) -> Iterator[Summary]:
 def _is_running(story: Story) -> bool:
     """Tell whether a bot plays the run of this journal now."""
     started = story.started
-    if started is None or story.ledger.is_over:
+    if started is None or story.run.is_over:
         return False
-    return is_played(story.path, started.base_url, started.seed)
+    return is_played(story.path)

@@ -105,18 +105,30 @@ def _prune(
     runs_dir: Path, keep: int, is_compressing: bool, is_agreed: bool, *, as_json: bool
 ) -> int:
     """Show what is to be done with old finished runs; do it where that is agreed to."""
-    chores = plan(runs_dir, keep, is_compressing=is_compressing)
+    chores, kept = plan(runs_dir, keep, is_compressing=is_compressing)
     what = "compress" if is_compressing else "remove"
     tell: Any = streams.say if as_json else streams.answer
     for chore in chores:
         tell(one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
+    for path, why in kept.items():
+        tell(one_line(f"keep {path}: {why}"))
     if not chores:
         tell(f"nothing to {what} beyond the newest {keep} finished runs")
     is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
+    skipped = {}
     for chore in chores if is_agreed else ():
-        carry_out(chore)
+        if (reason := carry_out(chore)) is not None:
+            skipped[chore.path] = reason
+            streams.say(one_line(f"skipped {chore.path}: {reason}"))
     if as_json:
-        result = [{"journal": str(c.path), "bytes": c.size, "action": what} for c in chores]
+        result = [
+            {
+                "journal": str(chore.path),
+                "bytes": chore.size,
+                "action": "skip" if chore.path in skipped else what,
+            }
+            for chore in chores
+        ]
         streams.answer(json.dumps({"done": is_agreed, "journals": result}))
     return 0
 

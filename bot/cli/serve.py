@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
@@ -12,10 +11,11 @@ import click
 
 from bot.cli.options import Folder
 from bot.cli.signals import STOPS, handling
+from bot.cli.wiring import local_key
 from bot.client.clock import StopRequest
 from bot.console import streams
-from bot.service import Service, load_key
-from bot.service import serve as serve_http
+from bot.service import Service
+from bot.service.http import serve as serve_http
 
 
 @click.command()
@@ -35,23 +35,16 @@ from bot.service import serve as serve_http
 )
 def serve(host: str, port: int, runs_dir: Path | None) -> int:
     """Serve the game over HTTP until stopped; the first line printed is the base URL."""
-    key = load_key(runs_dir) if runs_dir else secrets.token_hex(32).encode()
+    key = secrets.token_hex(32).encode()
+    if runs_dir is not None:
+        key = local_key(runs_dir, is_fresh=False, notice=streams.say)
     stop = StopRequest()
 
     def end(number: int, _: FrameType | None) -> None:
         stop.ask(number)
         raise KeyboardInterrupt  # which ends the server in good order
 
-    if not _is_loopback(host):
-        streams.say(f"listening at {host}: other machines that reach it can play here, too")
     with suppress(KeyboardInterrupt), handling(end, *STOPS):
-        serve_http(Service(key), host, port, streams.answer)
+        serve_http(Service(key), host, port, streams.answer, streams.say)
     stop.check()
     return 0
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -10,7 +10,7 @@ import click
 from bot.cli.config import CONFIG
 from bot.cli.options import RUNS_DIR, SEED
 from bot.console import streams
-from bot.journal.catalog import find
+from bot.journal.folder import find
 from bot.replay.summary import Summary, summarise
 from bot.words import count_of, duration, one_line
 
@@ -23,7 +23,7 @@ def status(run: str, runs_dir: Path, seed: int | None, *, as_json: bool) -> int:
 
     RUN is a path, a run id, or latest, which is the default. A bot may play it at the time.
     """
-    summary = summarise(find(runs_dir, run, seed))
+    summary = summarise(find(runs_dir, run, seed=seed))
     if as_json:
         streams.answer(json.dumps(summary.to_json()))
         return 0

@@ -15,7 +15,7 @@ from bot.words import one_line, shorten
 
 if TYPE_CHECKING:
     from bot.client.failures import Failure
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 LINE_EVERY_S: Final = 60.0
 """Seconds between two lines when nothing is wrong and there is no terminal."""
@@ -29,10 +29,10 @@ class Display:
     It is what `player.Watcher` asks for.
     """
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """A sitting begins; its journal is at `path`."""
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """An action was accepted, `elapsed_ms` after it was sent."""
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
@@ -44,7 +44,7 @@ class Display:
     def notice(self, text: str) -> None:
         """Something happened that people should read."""
 
-    def ended(self, ledger: Ledger, path: Path, why: str) -> None:
+    def ended(self, run: Run, path: Path, why: str) -> None:
         """The sitting is over; `why` says what ended it where nothing was wrong, if anything."""
 
     def error(self, text: str) -> None:
@@ -62,15 +62,15 @@ class Several(Display):
         """Tell each of `displays`, in this order."""
         self._displays = displays
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Tell it."""
         for display in self._displays:
-            display.began(ledger, path)
+            display.began(run, path)
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Tell it."""
         for display in self._displays:
-            display.moved(ledger, elapsed_ms)
+            display.moved(run, elapsed_ms)
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
         """Tell it."""
@@ -87,10 +87,10 @@ class Several(Display):
         for display in self._displays:
             display.notice(text)
 
-    def ended(self, ledger: Ledger, path: Path, why: str) -> None:
+    def ended(self, run: Run, path: Path, why: str) -> None:
         """Tell it."""
         for display in self._displays:
-            display.ended(ledger, path, why)
+            display.ended(run, path, why)
 
     def error(self, text: str) -> None:
         """Tell the first, since it is said once."""
@@ -126,29 +126,29 @@ class Lines(Display):
         self._figures = Figures()
         self._next_line_at = time.monotonic() + LINE_EVERY_S
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Say which run this is and where it stands."""
-        self._figures.first_score = ledger.state.score
+        self._figures.first_score = run.state.score
         self._log.info(
             "playing",
             journal=str(path),
-            score=ledger.state.score,
-            bank_at=ledger.goal.bank_at,
-            bank_rule=ledger.goal.rule,
+            score=run.state.score,
+            bank_at=run.goal.bank_at,
+            bank_rule=run.goal.rule,
         )
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Say once a minute how far it is."""
         self._figures.add(elapsed_ms)
         if time.monotonic() < self._next_line_at:
             return
         self._next_line_at = time.monotonic() + LINE_EVERY_S
-        to_go = self._figures.seconds_to_go(ledger)
+        to_go = self._figures.seconds_to_go(run)
         self._log.info(
             "progress",
-            score=ledger.state.score,
-            bank_at=ledger.goal.bank_at,
-            boards=ledger.tally.boards,
+            score=run.state.score,
+            bank_at=run.goal.bank_at,
+            boards=run.boards,
             actions_per_s=round(self._figures.actions / self._figures.seconds, 1),
             eta_s=None if to_go is None else round(to_go),
         )
@@ -167,7 +167,7 @@ class Lines(Display):
         """Say it."""
         self._log.warning(shorten(text, MAX_LINE))
 
-    def ended(self, ledger: Ledger, path: Path, why: str) -> None:
+    def ended(self, run: Run, path: Path, why: str) -> None:
         """Sum up: a line for this call, and one for the whole run."""
         figures = self._figures
         self._log.info(
@@ -180,16 +180,16 @@ class Lines(Display):
         )
         reason = {"reason": why} if why else {}
         self._log.info(
-            standing(ledger),
+            standing(run),
             **reason,
-            score=ledger.state.score,
-            end_reason=ledger.state.end_reason,
-            boards=ledger.tally.boards,
-            leaves=ledger.state.leaves,
-            seconds=ledger.seconds,
-            requests=ledger.tally.requests,
-            retries=ledger.tally.retries,
-            refusals=ledger.tally.refusals,
+            score=run.state.score,
+            end_reason=run.state.end_reason,
+            boards=run.boards,
+            leaves=run.state.leaves,
+            seconds=run.seconds,
+            requests=run.requests,
+            retries=run.retries,
+            refusals=run.refusals,
             journal=str(path),
         )
 

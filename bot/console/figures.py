@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bot.words import count_of, duration
 
 if TYPE_CHECKING:
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 
 class Figures:
@@ -36,13 +36,13 @@ class Figures:
         """Length of this sitting so far."""
         return time.monotonic() - self.began_at
 
-    def seconds_to_go(self, ledger: Ledger) -> float | None:
+    def seconds_to_go(self, run: Run) -> float | None:
         """Return the time to the threshold at the pace of this sitting.
 
         None while that is unknown, and once there is nothing left to go.
         """
-        gained = ledger.state.score - self.first_score
-        left = ledger.goal.bank_at - ledger.state.score
+        gained = run.state.score - self.first_score
+        left = run.goal.bank_at - run.state.score
         return left * self.seconds / gained if gained > 0 and left > 0 else None
 
     @property
@@ -59,22 +59,22 @@ class Figures:
                 return elapsed_ms
         return 0.0
 
-    def summary(self, ledger: Ledger, path: Path) -> str:
+    def summary(self, run: Run, path: Path) -> str:
         """Return the few lines that end a sitting; each is of this call, or of the whole run."""
-        tally, state = ledger.tally, ledger.state
+        state = run.state
         median, slow = self.percentile_ms(0.5), self.percentile_ms(0.99)
         actions = count_of(self.actions, "action")
         failed = f", {self.failures.total():,} failed: {self.causes}" if self.failures else ""
         requests = (
-            count_of(tally.requests, "request"),
-            count_of(tally.retries, "retry", "retries"),
-            *([count_of(tally.refusals, "refusal")] if tally.refusals else []),
+            count_of(run.requests, "request"),
+            count_of(run.retries, "retry", "retries"),
+            *([count_of(run.refusals, "refusal")] if run.refusals else []),
         )
         return "\n".join(
             (
-                f"  points    {state.score:,} of {ledger.goal.bank_at:,}",
-                f"  boards    {tally.boards:,}, {count_of(state.leaves, 'leaf', 'leaves')} left",
-                f"  run       {duration(ledger.seconds)}, {', '.join(requests)}",
+                f"  points    {state.score:,} of {run.goal.bank_at:,}",
+                f"  boards    {run.boards:,}, {count_of(state.leaves, 'leaf', 'leaves')} left",
+                f"  run       {duration(run.seconds)}, {', '.join(requests)}",
                 f"  this call {duration(self.seconds)}, {actions}{failed}",
                 f"  answers   {median:.1f} ms median, {slow:.1f} ms 99th percentile",
                 f"  journal   {path}",
@@ -82,8 +82,8 @@ class Figures:
         )
 
 
-def standing(ledger: Ledger) -> str:
+def standing(run: Run) -> str:
     """Say in a word where a run stands after a sitting."""
-    if not ledger.is_over:
+    if not run.is_over:
         return "suspended"
-    return "ended" if ledger.state.end_reason else "abandoned"
+    return "ended" if run.state.end_reason else "abandoned"

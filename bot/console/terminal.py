@@ -20,7 +20,7 @@ from bot.words import clock_time, count_of, duration, one_line, shorten
 
 if TYPE_CHECKING:
     from bot.client.failures import Failure
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 REFRESH_EVERY_S: Final = 0.2
 """Seconds between two changes of the bar."""
@@ -78,24 +78,24 @@ class Live(Display):
         self._live: live.Live | None = None
         self._next_refresh_at = 0.0
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Show the bar."""
-        self._figures.first_score = ledger.state.score
+        self._figures.first_score = run.state.score
         say(f"journal {path}")
         self._live = live.Live(
-            self._progress(ledger),
+            self._progress(run),
             console=_Console(file=cast("TextIO", _Surviving(sys.stderr)), highlight=False),
             auto_refresh=False,
         )
         self._live.start(refresh=True)
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Move the bar, a few times a second."""
         self._figures.add(elapsed_ms)
         now = time.monotonic()
         if now >= self._next_refresh_at:
             self._next_refresh_at = now + REFRESH_EVERY_S
-            self._refresh(ledger)
+            self._refresh(run)
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
         """Say above the bar what went wrong, and when it is tried again."""
@@ -115,13 +115,13 @@ class Live(Display):
         else:
             self._live.console.print(one_line(text), markup=False)
 
-    def ended(self, ledger: Ledger, path: Path, why: str) -> None:
+    def ended(self, run: Run, path: Path, why: str) -> None:
         """Take the bar to where it ends, and sum up."""
-        self._refresh(ledger)
+        self._refresh(run)
         self.close()
-        word = ledger.state.end_reason if ledger.is_over else None
-        say(one_line(f"{word or standing(ledger)}{f': {why}' if why else ''}"))
-        say(self._figures.summary(ledger, path))
+        word = run.state.end_reason if run.is_over else None
+        say(one_line(f"{word or standing(run)}{f': {why}' if why else ''}"))
+        say(self._figures.summary(run, path))
 
     def close(self) -> None:
         """Leave the bar where it is."""
@@ -129,17 +129,17 @@ class Live(Display):
             self._live.stop()
             self._live = None
 
-    def _refresh(self, ledger: Ledger) -> None:
+    def _refresh(self, run: Run) -> None:
         if self._live is not None:
-            self._live.update(self._progress(ledger), refresh=True)
+            self._live.update(self._progress(run), refresh=True)
 
-    def _progress(self, ledger: Ledger) -> Progress:
+    def _progress(self, run: Run) -> Progress:
         return Progress(
-            score=ledger.state.score,
-            goal=ledger.goal.bank_at,
-            boards=ledger.tally.boards,
+            score=run.state.score,
+            goal=run.goal.bank_at,
+            boards=run.boards,
             pace=self._figures.actions / max(self._figures.seconds, 0.001),
-            to_go_s=self._figures.seconds_to_go(ledger),
+            to_go_s=self._figures.seconds_to_go(run),
         )
 
 
