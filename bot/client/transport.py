@@ -146,10 +146,12 @@ class _WatchedMixin:
 
     def connect(self) -> None:
         self.watchdog.run(super().connect)  # type: ignore[misc]  # the connection's, by the order of bases
-
-    def getresponse(self) -> Any:
         self.watchdog.watch(self.sock)
-        return super().getresponse()  # type: ignore[misc]  # likewise
+
+    def putrequest(self, *args: Any, **kwargs: Any) -> None:
+        if self.sock is not None:  # opened in an attempt before, or by the pool for TLS
+            self.watchdog.watch(self.sock)
+        super().putrequest(*args, **kwargs)  # type: ignore[misc]  # likewise
 
 
 class WatchedAdapter(HTTPAdapter):
