@@ -48,8 +48,9 @@ from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS, Limits
 from bot.client.transport import STOP_GRACE_S, Deadline, Transport, new_session
 from bot.errors import BotError
 from bot.journal import writer
+from bot.journal.files import open_plain
 from bot.journal.recover import Recovered, recover
-from bot.player import Order
+from bot.player import Mode, Order
 from bot.player import play as play_sitting
 from bot.rules import Action, State
 from bot.service import Service
@@ -511,16 +512,15 @@ class SimDisk:
         self._is_full = False
         self._line = b""
 
-    def open(self, path: Path, flags: int, mode: int = 0o777) -> int:
-        """Open a journal, or the folder of one."""
+    def open_plain(self, path: Path, flags: int) -> int:
+        """Open a journal."""
         self._maybe_fail(errno.EACCES, errno.ENOSPC)
         is_new = bool(flags & os.O_CREAT)
         self._world.must(not is_new or not self._world.goes_on, "an unfinished run was left")
-        descriptor = os.open(path, flags, mode)
+        descriptor = open_plain(path, flags)
         self._open.add(descriptor)
-        if not flags & os.O_DIRECTORY:
-            self.path = path
-            self.synced = min(self.synced, os.fstat(descriptor).st_size)
+        self.path = path
+        self.synced = min(self.synced, os.fstat(descriptor).st_size)
         return descriptor
 
     def write(self, descriptor: int, data: bytes) -> int:
@@ -572,8 +572,10 @@ class SimDisk:
             raise OSError(errno.EINVAL, "no such thing here")
 
     def fsync(self, _: int) -> None:
-        """Put the name of a journal on the disk."""
-        self._maybe_fail(errno.EIO)
+        """Put the name of a journal on the disk, or do without: some disks cannot."""
+        if self._world.chance(self._world.sitting.weather.disk):
+            self._world.injected["fsync refused"] += 1
+            raise OSError(errno.EINVAL, "no such thing here")
 
     def close(self, descriptor: int) -> None:
         """Close a file."""
@@ -729,7 +731,10 @@ class World:
         name, weather = self.rng.choice(sorted(WEATHERS.items()))
         self.note("weather", name)
         random.seed(self.seed)  # the jitter of waits
-        with patch.object(writer, "os", self.disk):
+        with (
+            patch.object(writer, "os", self.disk),
+            patch.object(writer, "open_plain", self.disk.open_plain),
+        ):
             for _ in range(self.rng.randint(0, 9)):
                 code = self._sit(weather)
                 if code in (0, 1):
@@ -819,11 +824,13 @@ class World:
         self.sitting = Sitting(self._goal, self._new_limits(weather), weather, began_at)
         self.note("a sitting begins", self._goal, self.sitting.limits, f"{is_fresh=}")
         watcher = Watcher()
-        order = Order(BASE_URL, 7, self._goal, self._runs_dir, is_fresh=is_fresh)
+        mode = Mode.FRESH if is_fresh else Mode.GO_ON
+        order = Order(BASE_URL, 7, self._goal, self._runs_dir, mode)
         code: int | None = None
         error: BaseException | None = None
         try:
             outcome = play_sitting(order, self._new_client, self.clock, watcher)
+            assert outcome is not None
             code, error = outcome.exit_code, outcome.error
         except BotError as exc:
             code, error = exc.exit_code, exc

@@ -19,7 +19,7 @@ from bot.cli.options import SETTINGS
 from bot.cli.settings import LOCAL, Settings
 from bot.client.limits import POLITE_RPS
 from bot.wire.fields import LOCATABLE
-from bot.wire.layout import WireSettings
+from bot.wire.reading import WireSettings
 
 CONFIGS: Final = ROOT / "configs"
 NAMES: Final = [str(setting.name) for setting in SETTINGS]
@@ -118,11 +118,11 @@ def taken(
     """Call the bot in an empty folder and return the settings that it would play with."""
     caught: list[Settings] = []
 
-    def play(settings: Settings, **_: Any) -> int:
+    def play(settings: Settings, *_: Any, **__: Any) -> int:
         caught.append(replace(settings, sources={}, values={}))
         return 0
 
-    monkeypatch.setattr("bot.cli.playing.play", play)
+    monkeypatch.setattr("bot.cli.play.sit", play)
 
     def run(*arguments: str) -> Settings:
         assert process.run(list(arguments)) == 0

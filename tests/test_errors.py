@@ -21,6 +21,7 @@ EXIT_CODES: dict[str, int] = {
     "TryLater": 75,
     "Contradiction": 76,
     "Diverged": 76,
+    "Unreadable": 76,
     "TokenRefused": 77,
     "ConfigError": 78,
 }

@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.errors import BotError
-from bot.journal.catalog import latest
-from bot.journal.folder import newest
-from bot.journal.ledger import Ledger
-from bot.journal.reader import parse_line, read_lines
-from bot.journal.recover import Recovered, recover
-from bot.journal.tail import is_finished
+from bot.journal.folder import latest, newest
+from bot.run import Run
+from bot.journal.reader import is_finished, parse_line, read_lines
+from bot.verify import Recovered, recover
 from bot.replay.summary import summarise, summarise_all
 from bot.replay.verify import Verification
 from bot.rules import State
@@ -79,7 +77,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_run_is_found_in_a_file_of_any_bytes(content: bytes, path: Path) -> None:
     path.write_bytes(content)
     found = read_every_way(path)
-    assert found is None or found.ledger.started is None
+    assert found is None or found.run.started is None
 
 
 @pytest.mark.parametrize("name", JOURNALS)
@@ -95,4 +93,4 @@ def test_a_journal_with_any_bytes_in_it_is_damaged_or_goes_on_where_its_run_once
     end = data.draw(st.integers(at, min(at + 500, len(content))), label="to")
     path.write_bytes(content[:at] + new + content[end:])
     found = read_every_way(path)
-    assert found is None or found.ledger.state in states
+    assert found is None or found.run.state in states

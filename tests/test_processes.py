@@ -37,7 +37,7 @@ from harness import (
 from standins import Reply, Request, StandIn, drip, hang, journal_lines, message, reply
 
 from bot.journal.lock import lock_path
-from bot.journal.recover import recover
+from bot.verify import recover
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +59,8 @@ def check_whole_run(folder: Path, bank_at: int = 3030) -> Path:
     assert awards == bank_at
     recovered = recover(path)
     assert recovered.cut_bytes == 0
-    assert recovered.ledger.is_over
-    assert recovered.ledger.state.score == bank_at
+    assert recovered.run.is_over
+    assert recovered.run.state.score == bank_at
     return path
 
 
@@ -276,7 +276,7 @@ def test_a_signal_in_the_middle_of_a_fast_local_run_suspends_it(
     assert last_event(path)["event"] == "run.suspended"
     again = run_bot(tmp_path, "--local", *flags(bank_at=21050))
     assert again.returncode == 0
-    assert recover(path).ledger.is_over
+    assert recover(path).run.is_over
 
 
 def test_a_run_that_is_killed_25_times_ends_with_every_point(tmp_path: Path) -> None:

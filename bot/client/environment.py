@@ -20,7 +20,7 @@ from urllib3.util import parse_url
 
 from bot.errors import ConfigError
 
-CA_VARIABLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+CA_VARIABLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 PROXY_KEYS: Final = ("http", "https", "all")
 """What a proxy can be for; `no` lists the hosts that need none."""
 KEY_LOG_VARIABLE: Final = "SSLKEYLOGFILE"

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bot.client.client import Client
+from bot import rules
+from bot.client.client import Client, Failed
 from bot.errors import Contradiction, TokenRefused
-from bot.replay.verify import MAX_PROBLEMS, Problem, Verification, action_in
+from bot.journal.events import ActionTaken
 from bot.rules import Action, State
-from bot.wire.layout import Differences
+from bot.verify import MAX_PROBLEMS, Problem, Verification
 
 MAX_REFUSALS: Final = 3
 """Tokens refused in a row after which no other is tried: they are too old."""
@@ -32,10 +33,8 @@ class Move(NamedTuple):
     token: str
     """The one that it was sent with."""
     action: Action
+    before: State
     after: State
-    """As the journal has it."""
-    is_followed: bool
-    """Whether the service had contradicted the rules here, and its word was taken."""
 
 
 @dataclass(slots=True)
@@ -74,13 +73,12 @@ def choose(path: Path, size: int | None) -> Sequence[int]:
         NotAJournal: the file cannot be read, or is no journal.
     """
     verification = Verification(path)
-    ledger = verification.ledger
     first_of_award: dict[int, int] = {}
-    score = count = 0
-    for _ in verification.steps():
-        if ledger.tally.actions > count:
-            first_of_award.setdefault(ledger.score - score, count)
-            score, count = ledger.score, ledger.tally.actions
+    count = 0
+    for entry in verification.steps():
+        if isinstance(entry.event, ActionTaken):
+            first_of_award.setdefault(entry.event.award, count)
+            count += 1
     if size is None or size >= count:
         return range(count)
     chosen = {count - 1, *first_of_award.values()}
@@ -98,26 +96,29 @@ def moves(path: Path, numbers: Sequence[int]) -> Iterator[Move]:
         NotAJournal: the file cannot be read, or is no journal.
     """
     verification = Verification(path)
-    ledger = verification.ledger
-    token, is_followed = ledger.token, ledger.has_diverged
+    run = verification.run
+    token, before = run.token, run.state
     wanted = deque(numbers)
-    for line in verification.steps():
+    for entry in verification.steps():
         if not wanted:
             return
-        if ledger.tally.actions > wanted[0]:
+        if isinstance(entry.event, ActionTaken) and run.actions > wanted[0]:
             wanted.popleft()
-            seq = ledger.next_seq - 1
-            yield Move(line.number, seq, token, action_in(line), ledger.state, is_followed)
-        token, is_followed = ledger.token, ledger.has_diverged
+            action = rules.parse_action(entry.event.action)
+            yield Move(entry.number, entry.seq, token, action, before, run.state)
+        token, before = run.token, run.state
 
 
-def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:
+def audit(
+    asked: Iterable[Move], client: Client, findings: Findings, tell: Callable[[Move, Failed], None]
+) -> None:
     """Send moves again and add to `findings` what the answers are worth.
 
     Args:
         asked: the moves.
-        client: follows the service's word, and has the layout of the run.
+        client: has the layout of the run.
         findings: to add to, so that they are at hand when an error ends the audit.
+        tell: is told of each attempt that brought no answer.
 
     Raises:
         ServiceUnavailable: the service cannot be reached, or answers nothing usable.
@@ -128,7 +129,9 @@ def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:
     refused_in_a_row = 0
     for move in asked:
         try:
-            step = client.act(move.token, move.action, move.after)
+            for attempt in client.act(move.token, move.action, move.before, move.after):
+                if isinstance(attempt, Failed):
+                    tell(move, attempt)
         except TokenRefused as exc:
             findings.refused += 1
             findings.refusal = exc.cause
@@ -137,23 +140,10 @@ def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:
                 return
             continue
         except Contradiction as exc:
-            _add(findings, move, str(exc))
+            text = f"{move.action}: {exc}"
+            findings.problems.append(Problem(move.line, move.seq, text))
         else:
-            if not step.differences or (move.is_followed and step.state == move.after):
-                findings.agreed += 1
-            else:
-                _add(findings, move, _describe(step.differences))
+            findings.agreed += 1
         refused_in_a_row = 0
         if len(findings.problems) >= MAX_PROBLEMS:
             return
-
-
-def _add(findings: Findings, move: Move, text: str) -> None:
-    findings.problems.append(Problem(move.line, move.seq, f"{move.action}: {text}"))
-
-
-def _describe(differences: Differences) -> str:
-    return "; ".join(
-        f"the service says {name} is {pair['observed']!r:.80}, expected {pair['predicted']!r:.80}"
-        for name, pair in differences.items()
-    )

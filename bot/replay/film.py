@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from bot import rules
-from bot.replay.verify import Verification, action_in
+from bot.journal.events import ActionTaken
 from bot.rules import Action, State
+from bot.verify import Verification
 
 EVERY: Final = 256
 """Moves between two states that are kept; those between them are played again."""
@@ -30,17 +31,14 @@ def moves(verification: Verification) -> Iterator[Move]:
     Raises:
         NotAJournal: the file cannot be read, or is no journal.
     """
-    ledger = verification.ledger
-    before = ledger.state
-    count = 0
-    for line in verification.steps():
+    before = verification.run.state
+    for entry in verification.steps():
         if not verification.is_verified:
             return
-        if ledger.tally.actions == count:
-            continue
-        count += 1
-        yield Move(before, action_in(line), ledger.state)
-        before = ledger.state
+        if isinstance(entry.event, ActionTaken):
+            after = verification.run.state
+            yield Move(before, rules.parse_action(entry.event.action), after)
+            before = after
 
 
 class Film:

@@ -19,9 +19,8 @@ from bot.errors import NotAJournal
 from bot.journal.events import ActionTaken, RunEnded, RunResumed, RunStarted
 from bot.journal.folder import first_entry, journals, run_name
 from bot.journal.lock import is_played
-from bot.journal.reader import LineError, parse_line, read_lines
-from bot.journal.tail import last_entries
-from bot.replay.verify import Verification
+from bot.journal.reader import LineError, last_entries, parse_line, read_lines
+from bot.verify import Verification
 
 RUNNING: Final = "running"
 SUSPENDED: Final = "suspended"
@@ -140,7 +139,7 @@ def _look_at_lock(run: Summary) -> Summary:
     """Return the figures of a run with its state as it is now: somebody may play it."""
     if run.state != SUSPENDED or run.base_url is None or run.seed is None:
         return run
-    is_running = is_played(run.journal, run.base_url, run.seed)
+    is_running = is_played(run.journal)
     return replace(run, state=RUNNING) if is_running else run
 
 
@@ -162,7 +161,7 @@ def _read_ends(path: Path) -> Summary | None:
             return None
         started, ended = first.event, last.event
         is_undisturbed = last.seq == ended.requests  # no line but those of requests
-        bank_at = started.bank_at if is_undisturbed else _last_bank_at(path, started)
+        bank_at = started.bank_at if is_undisturbed else _last_bank_at(path, started, last.seq + 1)
     except (LineError, NotAJournal):
         return None
     return Summary(
@@ -182,16 +181,17 @@ def _read_ends(path: Path) -> Summary | None:
     )
 
 
-def _last_bank_at(path: Path, started: RunStarted) -> int:
-    """Return the threshold of the last sitting.
+def _last_bank_at(path: Path, started: RunStarted, lines: int) -> int:
+    """Return the threshold of the last sitting of a run of so many lines.
 
     Raises:
-        LineError: a line that begins a sitting is broken.
+        LineError: a line that begins a sitting is broken, or there is no reading on to the end.
         NotAJournal: the file cannot be read to its end.
     """
     bank_at = started.bank_at
     for line in read_lines(path):
-        if _RESUMED.search(line.text):
+        is_lost = not line.is_whole and line.number <= lines
+        if is_lost or _RESUMED.search(line.text):
             event = parse_line(line).event
             if isinstance(event, RunResumed):
                 bank_at = event.bank_at
@@ -200,24 +200,24 @@ def _last_bank_at(path: Path, started: RunStarted) -> int:
 
 def _read_whole(path: Path) -> Summary:
     verification = Verification(path)
-    verification.run()
-    ledger = verification.ledger
-    started = ledger.started
+    verification.read_all()
+    run = verification.run
+    started = run.started
     state = SUSPENDED
-    if ledger.is_over:
-        state = ENDED if ledger.state.phase == rules.ENDED else ABANDONED
+    if run.is_over:
+        state = ENDED if run.state.phase == rules.ENDED else ABANDONED
     return Summary(
         run_id=started.run_id if started else run_name(path),
         journal=path,
         base_url=started.base_url if started else None,
         seed=started.seed if started else None,
         state=state if verification.is_verified else DAMAGED,
-        score=ledger.state.score,
-        bank_at=ledger.goal.bank_at if started else None,
-        boards=ledger.tally.boards,
-        requests=ledger.tally.requests,
-        retries=ledger.tally.retries,
-        started=ledger.started_ts or None,
-        last_success=ledger.last_action_ts or None,
-        seconds=ledger.seconds,
+        score=run.state.score,
+        bank_at=run.goal.bank_at if started else None,
+        boards=run.boards,
+        requests=run.requests,
+        retries=run.retries,
+        started=run.started_ts or None,
+        last_success=run.last_action_ts or None,
+        seconds=run.seconds,
     )

@@ -43,13 +43,13 @@ def standing(story: Story, *, is_running: bool = False) -> Standing:
         return Standing("damaged", "Damaged", BAD)
     if story.started is None:
         return Standing("empty", "Empty", OPEN)
-    ledger = story.ledger
+    run = story.run
     if isinstance(story.last_event, RunAbandoned):
         return Standing("abandoned", "Abandoned", BAD)
-    if isinstance(story.last_event, RunEnded) or ledger.state.phase == rules.ENDED:
-        if ledger.state.end_reason != rules.BANKED:
+    if isinstance(story.last_event, RunEnded) or run.state.phase == rules.ENDED:
+        if run.state.end_reason != rules.BANKED:
             return Standing("ended", "Out of leaves", BAD)
-        if ledger.earned:
+        if run.is_as_asked:
             return Standing("ended", "Banked", GOOD)
         return Standing("ended", "Banked short", BAD)
     if is_running:
@@ -63,7 +63,7 @@ def lead(story: Story, now: Standing) -> str:
         return "Nothing was played."
     points = count_of(story.score, "point")
     after = f"after {count_of(story.cleared, 'board')} in {duration(story.timeline.played)} of play"
-    goal = f"{story.ledger.goal.bank_at:,}"
+    goal = f"{story.run.goal.bank_at:,}"
     match now.label:
         case "Banked":
             return f"{points} banked, as asked ({goal}), {after}."
@@ -137,4 +137,4 @@ def verdict(story: Story) -> tuple[str, str]:
     if not story.lines:
         return "Nothing to verify", "no line was read"
     follows = f"{lines} held against the rules"
-    return ("Verified" if story.ledger.is_over else "Verified so far"), follows
+    return ("Verified" if story.run.is_over else "Verified so far"), follows

@@ -43,7 +43,7 @@ MARKS: Final = {
 
 def score(story: Story, axis: TimeAxis) -> Chart:
     """Return the points over time against the threshold, with incidents and breaks."""
-    timeline, goal = story.timeline, story.ledger.goal.bank_at
+    timeline, goal = story.timeline, story.run.goal.bank_at
     highest = story.score if goal > FAR * story.score else max(goal, story.score)
 
     def layers(size: Size) -> list[Spec]:
@@ -69,7 +69,7 @@ def score(story: Story, axis: TimeAxis) -> Chart:
         "score",
         "Points over time",
         f"{story.score:,} points in {duration(timeline.played)} of play; "
-        f"the threshold is {story.ledger.goal.bank_at:,}"
+        f"the threshold is {story.run.goal.bank_at:,}"
         + (" and lies far above the chart" if goal > highest else "")
         + (f"; {count_of(breaks, 'break')} (dashed)" if breaks else "")
         + ".",

@@ -48,7 +48,7 @@ def summarize(story: Story, *, is_running: bool) -> Summary:
         where=f"{visible(started.base_url, 80)}, seed {started.seed}" if started else "",
         standing=headline.standing(story, is_running=is_running),
         score=story.score,
-        bank_at=story.ledger.goal.bank_at if started else None,
+        bank_at=story.run.goal.bank_at if started else None,
         line=[(0.0, 0), *points] if points else [],
         boards=story.cleared,
         seconds=timeline.played,

@@ -134,7 +134,7 @@ def _drawn(chart: Chart) -> Mapping[str, object]:
 
 
 def _cards(story: Story, standing: headline.Standing) -> Iterator[Card]:
-    goal = story.ledger.goal
+    goal = story.run.goal
     counts = story.incidents.counts
     sittings = len(story.timeline.sittings)
     yield Card("Points", f"{story.score:,}", f"of {goal.bank_at:,}" if story.started else "")
@@ -218,7 +218,7 @@ def _facts(story: Story) -> Iterator[tuple[str, str]]:
         started = story.started
         yield "Service", visible(started.base_url)
         yield "Seed", str(started.seed)
-        yield "Bank rule", f"{story.ledger.goal.rule} {story.ledger.goal.bank_at:,}"
+        yield "Bank rule", f"{story.run.goal.rule} {story.run.goal.bank_at:,}"
         yield "Bot", visible(started.bot_version)
     if timeline.first and timeline.last:
         yield "Began", f"{clock_time(timeline.first)} UTC"

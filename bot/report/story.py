@@ -18,13 +18,13 @@ from bot.journal.events import (
     RunStarted,
 )
 from bot.journal.folder import parse_run_id, run_name
-from bot.journal.ledger import Ledger
-from bot.journal.reader import Entry, parse_line, read_lines
-from bot.replay.verify import MAX_PROBLEMS, Problem, Verification
+from bot.journal.reader import Entry, read_lines
 from bot.report.boards import Board, BoardLog
 from bot.report.incidents import Incidents, Moment
 from bot.report.text import clamp
 from bot.report.timeline import Timeline
+from bot.run import Run
+from bot.verify import MAX_PROBLEMS, Problem, Verification
 
 
 @dataclass(slots=True)
@@ -67,9 +67,9 @@ class Story:
         return self.proof.path
 
     @property
-    def ledger(self) -> Ledger:
+    def run(self) -> Run:
         """Where the run stands by the rules."""
-        return self.proof.ledger
+        return self.proof.run
 
     @property
     def problems(self) -> list[Problem]:
@@ -89,7 +89,7 @@ class Story:
     @property
     def started(self) -> RunStarted | None:
         """The first line, None where it never was whole."""
-        return self.ledger.started
+        return self.run.started
 
     @property
     def is_verified(self) -> bool:
@@ -164,8 +164,8 @@ def read_story(path: Path) -> Story:
     """
     story = Story(Verification(path))
     try:
-        for line in story.proof.steps():
-            story.take(parse_line(line))
+        for entry in story.proof.steps():
+            story.take(entry)
     except NotAJournal:
         if not _is_run(story):
             raise

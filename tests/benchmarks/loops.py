@@ -14,12 +14,12 @@ import requests
 
 from bot import rules, strategy
 from bot.cli.options import SETTINGS
-from bot.cli.playing import play
-from bot.cli.settings import ConfigFile, resolve
+from bot.cli.play import sit
+from bot.cli.settings import resolve
 from bot.client.redirects import ACTION_PATH, INIT_PATH
+from bot.player import Mode
 from bot.service import Service
 from bot.strategy import Goal
-from bot.wire.layout import WireSettings
 
 FAR_AWAY = Goal(10**9)
 
@@ -43,9 +43,9 @@ def whole_bot(arguments: list[str]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         command = click.Command("bot", params=list(SETTINGS))
         context = command.make_context("bot", [*arguments, "--runs-dir", folder])
-        settings = resolve(context, ConfigFile(None, {}, WireSettings()))
+        settings = resolve(context)
         began_at = time.perf_counter()
-        play(settings, is_fresh=False, as_json=False)
+        sit(settings, Mode.GO_ON, as_json=False)
         return time.perf_counter() - began_at
 
 
