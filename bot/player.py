@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -29,11 +29,12 @@ from bot.errors import (
     NotAJournal,
     ServiceUnavailable,
     TokenRefused,
+    TryLater,
 )
 from bot.journal import events, writer
 from bot.journal.events import INIT, Event
-from bot.journal.folder import journal_path, last_start, new_run_id, newest
-from bot.journal.lock import lock
+from bot.journal.folder import dated_ahead, journal_path, last_start, new_run_id, newest
+from bot.journal.lock import is_played, lock
 from bot.journal.reader import is_compressed, parse_time
 from bot.journal.writer import Journal
 from bot.rules import Action, State
@@ -146,7 +147,9 @@ def play(
         BotError: no run could be begun; there is no journal then.
     """
     with lock(order.runs_dir, order.base_url, order.seed):
-        last = newest(order.runs_dir, order.base_url, order.seed)
+        for path in dated_ahead(order.runs_dir, clock.now()):
+            watcher.notice(f"passing by the finished run {path}: it is dated after tomorrow")
+        last = newest(order.runs_dir, order.base_url, order.seed, clock.now())
         client = make_client()
         record = None if last is None else _resume(last, order, client, clock, watcher)
         if record is None and order.mode in (Mode.RESUME_ONLY, Mode.BANK_NOW):
@@ -208,9 +211,7 @@ def _tell(failed: Failed, what: str, watcher: Watcher) -> None:
 # How a sitting ends
 
 
-def _play_on(
-    record: Record, client: Client, clock: Clock, watcher: Watcher
-) -> BotError | None:
+def _play_on(record: Record, client: Client, clock: Clock, watcher: Watcher) -> BotError | None:
     """Play until the run is over; return the error that suspends or abandons it, if one does."""
     try:
         _play_to_the_end(record, client, watcher)
@@ -261,7 +262,7 @@ def _close(record: Record, error: BotError, last: list[Event]) -> BotError:
 def _resume(
     path: Path, order: Order, client: Client, clock: Clock, watcher: Watcher
 ) -> Record | None:
-    """Open the newest run of this order, at `path`, to go on with; None where it is over or left."""
+    """Open the newest run of this order, at `path`, to go on with; None: it is over, or left."""
     if order.mode is Mode.FRESH:
         _leave(path, clock, watcher)
         return None
@@ -280,23 +281,36 @@ def _resume(
     if run.state.phase != rules.ENDED:
         _check_goal(run, goal, path)
         order.vouch(run)
-    journal = writer.reopen(path, size, run.next_seq, clock.now)
+    journal = writer.reopen(path, size, run.next_seq, clock.now, cut_bytes)
     if cut_bytes:
         watcher.notice(f"{cut_bytes} bytes of a torn last line were cut off {path}")
-    record = Record(journal, run)
     if run.state.phase == rules.ENDED:
-        return record
+        return Record(journal, run)
     client.resume(layout_from_json(run.wire), is_under_way=run.actions > 0)
-    record.write(
-        events.RunResumed(
-            from_seq=run.next_seq - 1,
-            bank_at=goal.bank_at,
-            bank_rule=goal.rule,
-            bot_version=__version__,
-            cut_bytes=cut_bytes,
-        )
+    resumed = events.RunResumed(
+        from_seq=run.next_seq - 1,
+        bank_at=goal.bank_at,
+        bank_rule=goal.rule,
+        bot_version=__version__,
+        cut_bytes=cut_bytes,
     )
-    journal.sync()
+    return _open(journal, run, [resumed])
+
+
+def _open(journal: Journal, run: Run, first: list[Event]) -> Record:
+    """Begin a sitting in `journal` with its first lines.
+
+    Raises:
+        JournalError: they could not be written; the journal is closed.
+    """
+    record = Record(journal, run)
+    try:
+        for event in first:
+            record.write(event)
+        journal.sync()
+    except BaseException:
+        journal.close()
+        raise
     return record
 
 
@@ -323,9 +337,15 @@ def _check_goal(run: Run, goal: Goal, path: Path) -> None:
 
 
 def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
-    """Say which unfinished run is left; one that lacks its last line alone is given it."""
+    """Say which unfinished run is left; one that lacks its last line alone is given it.
+
+    Raises:
+        TryLater: another bot writes it.
+    """
+    if is_played(path):
+        raise TryLater(f"another bot writes the journal {path}; nothing was sent")
     try:
-        run, size, _ = recover(path)
+        run, size, cut_bytes = recover(path)
     except (JournalError, NotAJournal) as exc:
         watcher.notice(f"leaving a run that cannot be gone on with: {exc}")
         return
@@ -335,7 +355,7 @@ def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
     if run.state.phase != rules.ENDED or not is_ours:
         watcher.notice(f"leaving the unfinished run {path}")
         return
-    with closing(writer.reopen(path, size, run.next_seq, clock.now)) as journal:
+    with closing(writer.reopen(path, size, run.next_seq, clock.now, cut_bytes)) as journal:
         journal.write(run.totals())
         journal.sync()
 
@@ -371,18 +391,7 @@ def _begin(
         spec_sha256=spec_digest(spec),
     )
     journal = writer.create(journal_path(order.runs_dir, run_id), clock.now)
-    record = Record(journal, Run())
-    try:
-        for event in (started, *held):
-            record.write(event)
-        journal.sync()
-    except JournalError:
-        journal.close()
-        if journal.next_seq == 0:
-            with suppress(OSError):
-                journal.path.unlink()
-        raise
-    return record
+    return _open(journal, Run(), [started, *held])
 
 
 def _ask_for_init(client: Client, seed: int, held: list[Event], watcher: Watcher) -> Answered:

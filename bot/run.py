@@ -10,6 +10,7 @@ import hashlib
 import json
 
 from bot import rules, strategy
+from bot.errors import TokenRefused
 from bot.journal.events import (
     ActionTaken,
     Event,
@@ -24,7 +25,6 @@ from bot.journal.events import (
     RunSuspended,
 )
 from bot.journal.reader import parse_time
-from bot.errors import TokenRefused
 from bot.rules import Action, State
 from bot.strategy import Goal
 
@@ -92,10 +92,7 @@ class Run:
         """Take note of an event at `ts`; `after` is the state that an action led to."""
         if isinstance(event, RunStarted | RunResumed):
             self._begin_sitting(event, ts)
-        elif ts < self.last_ts:  # the clock was set back: count on from there
-            self.has_gone_back = True
-            self._begin_stretch(ts)
-        self.last_ts = ts
+        self._note_time(ts)
         self.next_seq += 1
         self.diverged = None
         self.is_suspended = isinstance(event, RunSuspended)
@@ -129,10 +126,17 @@ class Run:
             self.wire = event.wire
             self.started_ts = self.last_action_ts = ts
 
+    def _note_time(self, ts: str) -> None:
+        """Take note of the time of a line; where the clock was set back, count on from there."""
+        if ts < self.last_ts:
+            self.has_gone_back = True
+            self._begin_stretch(ts)
+        self.last_ts = ts
+
     def _begin_stretch(self, ts: str) -> None:
         """Keep the time played so far, and count on from `ts`."""
         self._past_s = self.seconds
-        self._stretch_ts = ts
+        self._stretch_ts = self.last_ts = ts
 
     def _take_action(self, event: ActionTaken, ts: str, after: State) -> None:
         self.actions += 1

@@ -30,7 +30,15 @@ from bot.journal.events import (
     RunSuspended,
 )
 from bot.journal.folder import parse_run_id
-from bot.journal.reader import Entry, LineError, RawLine, is_of_a_journal, parse_line, read_lines
+from bot.journal.reader import (
+    Entry,
+    LineError,
+    NewerFormat,
+    RawLine,
+    is_of_a_journal,
+    parse_line,
+    read_lines,
+)
 from bot.rules import Action, State
 from bot.run import Run, action_taken, spec_digest
 from bot.wire.fields import FINAL_SCORE, SCORE, expectation, field_spelled, public_fields
@@ -176,6 +184,8 @@ def recover(path: Path) -> Recovered:
         end = line.end
         try:
             entry = parse_line(line)
+        except NewerFormat as exc:
+            raise JournalDamaged(f"cannot go on with the journal {path}: {exc}") from None
         except LineError as exc:
             torn = line.number, exc
             continue
@@ -273,19 +283,25 @@ def _check_action(run: Run, event: ActionTaken) -> tuple[State, list[LineError]]
     expected = action_taken(
         run.state, after, action, event.token, run.failures + 1, event.elapsed_ms
     )
-    problems = [
-        LineError(name, logged, repr(right))
-        for name, logged, right in zip(event._fields, event, expected, strict=True)
-        if logged != right
-    ] if not _is_alike(event, expected) else []
+    problems = (
+        [
+            LineError(name, logged, repr(right))
+            for name, logged, right in zip(event._fields, event, expected, strict=True)
+            if logged != right
+        ]
+        if not _is_alike(event, expected)
+        else []
+    )
     problems.extend(_check_goal(run, action, after))
     return after, problems
 
 
 def _is_alike(event: ActionTaken, expected: ActionTaken) -> bool:
     """Tell whether a line is as it has to be, to the letter: `1.0` is not 1, and `true` is not."""
-    return event == expected and type(event.action.get("count", 1)) is int and all(
-        type(pennant) is int for pennant in event.garland
+    return (
+        event == expected
+        and type(event.action.get("count", 1)) is int
+        and all(type(pennant) is int for pennant in event.garland)
     )
 
 

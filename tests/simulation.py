@@ -49,6 +49,7 @@ from bot.client.pace import SLOWEST_RPS, Pace
 from bot.client.transport import STOP_GRACE_S, Transport, Watchdog, new_session
 from bot.errors import BotError
 from bot.journal import writer
+from bot.journal.files import open_plain
 from bot.player import KEPT_FOR, Mode, Order
 from bot.player import play as play_sitting
 from bot.rules import Action, State
@@ -579,16 +580,15 @@ class SimDisk:
         self._is_full = False
         self._line = b""
 
-    def open(self, path: Path, flags: int, mode: int = 0o777) -> int:
-        """Open a journal, or the folder of one."""
+    def open_plain(self, path: Path, flags: int) -> int:
+        """Open a journal."""
         self._maybe_fail(errno.EACCES, errno.ENOSPC)
         is_new = bool(flags & os.O_CREAT)
         self._world.must(not is_new or not self._world.goes_on, "an unfinished run was left")
-        descriptor = os.open(path, flags, mode)
+        descriptor = open_plain(path, flags)
         self._open.add(descriptor)
-        if not flags & os.O_DIRECTORY:
-            self.path = path
-            self.synced = min(self.synced, os.fstat(descriptor).st_size)
+        self.path = path
+        self.synced = min(self.synced, os.fstat(descriptor).st_size)
         return descriptor
 
     def write(self, descriptor: int, data: bytes) -> int:
@@ -641,8 +641,10 @@ class SimDisk:
             raise OSError(errno.EINVAL, "no such thing here")
 
     def fsync(self, _: int) -> None:
-        """Put the name of a journal on the disk."""
-        self._maybe_fail(errno.EIO)
+        """Put the name of a journal on the disk, or do without: some disks cannot."""
+        if self._world.chance(self._world.sitting.weather.disk):
+            self._world.injected["fsync refused"] += 1
+            raise OSError(errno.EINVAL, "no such thing here")
 
     def close(self, descriptor: int) -> None:
         """Close a file."""
@@ -830,7 +832,10 @@ class World:
         name, weather = self.rng.choice(sorted(WEATHERS.items()))
         self.note("weather", name)
         random.seed(self.seed)  # the jitter of waits
-        with patch.object(writer, "os", self.disk):
+        with (
+            patch.object(writer, "os", self.disk),
+            patch.object(writer, "open_plain", self.disk.open_plain),
+        ):
             for _ in range(self.rng.randint(0, 9)):
                 code = self._sit(weather)
                 if code in (0, 1):

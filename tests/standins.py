@@ -345,9 +345,7 @@ class Talk:
 
     def act(self) -> Answered:
         """Make the first move."""
-        return self._take(
-            self.client.act(self.TOKEN, self.ACTION, rules.fresh(), self.PREDICTED)
-        )
+        return self._take(self.client.act(self.TOKEN, self.ACTION, rules.fresh(), self.PREDICTED))
 
     def begin(self) -> Answered:
         """Ask for `init`."""

@@ -14,10 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.errors import BotError
-from bot.journal.catalog import latest
-from bot.journal.folder import newest
-from bot.journal.reader import parse_line, read_lines
-from bot.journal.tail import is_finished
+from bot.journal.folder import latest, newest
+from bot.journal.reader import is_finished, parse_line, read_lines
 from bot.replay.summary import summarise, summarise_all
 from bot.rules import State
 from bot.run import Run

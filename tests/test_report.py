@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,12 +17,11 @@ from hypothesis import strategies as st
 from sample_runs import BEGAN, HOSTILE, RUN_ID, SampleRun, a_night, hostile_run
 
 from bot import rules, strategy
-from bot.cli import reporting
+from bot.cli import report as reporting
 from bot.cli.process import run
 from bot.errors import NotAJournal, UsageError
-from bot.journal import events
+from bot.journal import events, writer
 from bot.journal.events import ActionTaken, Retried
-from bot.journal.lock import lock
 from bot.journal.reader import parse_line, read_lines
 from bot.report import boards, headline, incidents, page
 from bot.report.axes import TimeAxis
@@ -944,7 +944,7 @@ def test_a_page_is_written_whole_or_not_at_all(
     ]
 
 
-def test_only_the_newest_run_of_a_locked_seed_is_being_played(tmp_path: Path) -> None:
+def test_only_the_run_whose_journal_is_being_written_is_being_played(tmp_path: Path) -> None:
     older, newer = "20261129T000000Z-seed7-0001", "20261130T000000Z-seed7-0002"
     stories: list[Story] = []
     for run_id, began in ((older, BEGAN - timedelta(days=1)), (newer, BEGAN)):
@@ -952,7 +952,8 @@ def test_only_the_newest_run_of_a_locked_seed_is_being_played(tmp_path: Path) ->
             made.play(3)
         stories.append(read_story(made.path))
     assert [reporting._is_running(story) for story in stories] == [False, False]
-    with lock(tmp_path, "https://gameboard.gg", 7):
+    size = stories[1].path.stat().st_size
+    with closing(writer.reopen(stories[1].path, size, 1, lambda: BEGAN)):
         assert [reporting._is_running(story) for story in stories] == [False, True]
 
 

@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,12 +33,13 @@ from standins import Call
 
 from bot.cli import process
 from bot.errors import JournalError
-from bot.journal import housekeeping, tail
+from bot.journal import housekeeping, reader, writer
 from bot.journal.events import FORMAT, Event, RunEnded, RunResumed, RunSuspended
 from bot.journal.lock import lock
-from bot.journal.reader import _HEAD
-from bot.journal.tail import is_finished, last_entries
+from bot.journal.reader import _HEAD, is_finished, last_entries
 from bot.replay import summary
+
+NOW: Final = datetime(2026, 11, 30, tzinfo=UTC)
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -151,12 +154,11 @@ def test_a_run_is_in_one_of_its_states(
 
 
 @pytest.mark.slow
-def test_a_run_is_running_while_a_bot_has_its_lock(
+def test_a_run_is_running_while_a_bot_writes_it(
     runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    earlier = unfinished(runs_dir, 1)
-    unfinished(runs_dir, 2)
-    with lock(runs_dir, LOCAL, 7):
+    earlier, later = unfinished(runs_dir, 1), unfinished(runs_dir, 2)
+    with closing(writer.reopen(later, later.stat().st_size, 1, lambda: NOW)):
         assert result(capsys, "status")["state"] == "running"
         assert result(capsys, "status", earlier)["state"] == "suspended"
         assert [run["state"] for run in result(capsys, "runs")] == ["suspended", "running"]
@@ -351,7 +353,7 @@ def test_a_finished_run_is_read_from_its_ends_only(
     put(runs_dir, eventful(), run_id(2))
     expected = [summary._read_whole(path).to_json() for path in sorted(runs_dir.iterdir())]
     monkeypatch.setattr(summary, "_read_whole", None)
-    monkeypatch.setattr(tail, "TAIL", 2000)
+    monkeypatch.setattr(reader, "TAIL", 2000)
     listed = result(capsys, "runs")
     assert [{**run, "journal": ""} for run in listed] == [
         {**run, "journal": ""} for run in expected
@@ -418,7 +420,7 @@ def test_a_finished_run_that_cannot_be_unpacked_in_the_middle_is_damaged(
 def test_a_run_whose_last_action_is_far_from_its_end_is_read_whole(
     runs_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tail, "TAIL", 200)
+    monkeypatch.setattr(reader, "TAIL", 200)
     path = finished(runs_dir, 1)
     assert [type(entry.event) for entry in last_entries(path)] == [RunEnded]
     assert result(capsys, "status")["last_success"] is not None
@@ -450,7 +452,7 @@ def test_a_list_of_hundreds_of_long_runs_is_quick(
 def test_the_last_lines_come_backwards(
     shape: Callable[[bytes], bytes], size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail, "TAIL", size)
+    monkeypatch.setattr(reader, "TAIL", size)
     path = tmp_path / "j"
     path.write_bytes(shape(plain()))
     seqs = [entry.seq for entry in last_entries(path)]
@@ -557,7 +559,7 @@ def test_a_compressed_run_is_read_from_its_ends_too(
 ) -> None:
     path = finished(runs_dir, 1, bank_at=30_000)
     housekeeping.carry_out(housekeeping.Chore(path, 0, is_compressing=True))
-    monkeypatch.setattr(tail, "_read_to_the_end", None)
+    monkeypatch.setattr(reader, "_read_to_the_end", None)
     assert [run["score"] for run in result(capsys, "runs")] == [30_060]
 
 

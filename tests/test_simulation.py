@@ -143,7 +143,7 @@ def a_torn_line_that_stays(patch: pytest.MonkeyPatch) -> None:
     """Go on after a torn line."""
     reopen = writer.reopen
 
-    def broken(path: Path, _: int, next_seq: int, now: Any) -> Journal:
+    def broken(path: Path, _: int, next_seq: int, now: Any, __: int) -> Journal:
         return reopen(path, path.stat().st_size, next_seq, now)
 
     patch.setattr(writer, "reopen", broken)

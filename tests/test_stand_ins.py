@@ -530,7 +530,9 @@ def test_in_each_layout_a_wrong_value_is_asked_for_once_more_and_then_ends_the_s
     assert recover(outcome.path).run.state == outcome.run.state
 
 
-@pytest.mark.parametrize("wrong", [{"finalScore": 99}, {"endReason": "out-of-lives"}, {"gameOver": False}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"finalScore": 99}, {"endReason": "out-of-lives"}, {"gameOver": False}], ids=str
+)
 @pytest.mark.parametrize("wrapping", [dict, wholly_under("result")], ids=["flat", "in result"])
 def test_a_summary_that_is_wrong_in_anything_is_not_taken(
     wrong: Json, wrapping: Change, tmp_path: Path, clock: FakeClock
@@ -981,7 +983,9 @@ def test_a_first_answer_without_a_token_is_not_understood_and_says_what_came(
     tmp_path: Path, clock: FakeClock
 ) -> None:
     service = Disguised(missing("stateToken"))
-    with pytest.raises(Contradiction, match=r"no token; the setting wire\.token .*score number") as caught:
+    with pytest.raises(
+        Contradiction, match=r"no token; the setting wire\.token .*score number"
+    ) as caught:
         play(service, tmp_path, clock)
     assert (caught.value.exit_code, len(service.requests)) == (76, 3)
     assert clock.waits == [1.0, 2.0]

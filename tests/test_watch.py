@@ -27,7 +27,8 @@ from harness import BOT, PATIENCE_S, environment, plan_game, run_events, write_j
 from rich.console import Console
 
 from bot import rules
-from bot.cli import inspecting, process
+from bot.cli import process
+from bot.cli import replay as verb
 from bot.replay import film as films
 from bot.replay.drawing import (
     ASCII,
@@ -604,7 +605,7 @@ def test_the_handlers_of_signals_are_put_back(
     with pseudo_terminal() as (ours, theirs), os.fdopen(os.dup(theirs)) as stdin:
         os.write(ours, b"q")
         monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(inspecting, "_is_screen", lambda: True)
+        monkeypatch.setattr(verb, "_is_screen", lambda: True)
         assert process.run(["replay", str(journal), "--watch"]) == 0
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
 

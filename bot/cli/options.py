@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import re
@@ -14,12 +15,14 @@ import click
 from click.core import ParameterSource
 
 from bot import strategy
+from bot.cli.config import PREFIX, ConfigFile
 from bot.client.limits import LONGEST_TIMEOUT_S
 from bot.errors import ConfigError
 from bot.garland import MAX_WHOLE
 
-PREFIX: Final = "SUNPLEAT_"
 DEFAULT_URL: Final = "https://gameboard.gg"
+MAX_CONTACT: Final = 100
+"""Characters of a contact."""
 
 
 class Text(click.ParamType[Any]):
@@ -28,9 +31,13 @@ class Text(click.ParamType[Any]):
     name = "text"
     expected = "a text"
     """What would do, for people."""
+    is_secret = False
+    """Whether a value is never shown."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value that the text stands for."""
+        """Return the value that the text stands for; one that was read before stays."""
+        if isinstance(value, Path):
+            return value
         try:
             return self.read(str(value))
         except ValueError as exc:
@@ -47,14 +54,43 @@ class Text(click.ParamType[Any]):
         return text
 
 
+_QUOTES: Final = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"
+
+
 class FileName(Text):
-    """The name of a file, or nothing."""
+    """The name of a file or folder, or nothing."""
 
     expected = "the name of a file, or nothing"
 
-    def read(self, text: str) -> Any:
-        """Return it with the home folder in place of a `~` at its beginning."""
-        return os.path.expanduser(super().read(text))  # noqa: PTH111 - no name is no path
+    def read(self, text: str) -> str:
+        """Return it with the home folder in place of a `~` at its beginning.
+
+        A name that a copied blank, a quote or a missing home has changed names another place,
+        where a run would begin anew.
+        """
+        name = super().read(text)
+        if name.strip(f"{_QUOTES} \t") != name:
+            raise ValueError("it has a blank or a quote at an end")
+        if not _as_utf_8(name).isprintable():
+            raise ValueError("it has characters that cannot be seen")
+        return _with_home(name)
+
+
+def _as_utf_8(name: str) -> str:
+    """Return a name as it reads in UTF-8, whatever encoding the machine has."""
+    return os.fsencode(name).decode("utf-8", "surrogateescape")
+
+
+def _with_home(name: str) -> str:
+    if not name.startswith("~"):
+        return name
+    user = name[1:].partition("/")[0]
+    if not user and not os.environ.get("HOME", "").startswith("/"):
+        raise ValueError("~ stands for no folder, since HOME does not name one")
+    path = os.path.expanduser(name)  # noqa: PTH111 - no name is no path
+    if path == name:
+        raise ValueError(f"~{user} stands for no folder: there is no user {user}")
+    return path
 
 
 class Folder(FileName):
@@ -62,11 +98,29 @@ class Folder(FileName):
 
     expected = "the name of a folder"
 
-    def read(self, text: str) -> Path:
-        """Return it as a path; an empty name is not the folder that the bot is started in."""
+    def read(self, text: str) -> str:
+        """Return it; an empty name is not the folder that the bot is started in."""
         if not text:
             raise ValueError("it is empty")
-        return Path(super().read(text))
+        return super().read(text)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the name as a path."""
+        return Path(super().convert(value, param, ctx))
+
+
+class Contact(Text):
+    """Whom to reach, as the service reads it in the User-Agent."""
+
+    expected = "whom to reach, in plain ASCII without brackets, at most 100 characters"
+
+    def read(self, text: str) -> str:
+        """Return it as it is."""
+        if len(text) > MAX_CONTACT:
+            raise ValueError(f"it has {len(text)} characters")
+        if not (text.isascii() and text.isprintable()) or set(text) & set("()\\"):
+            raise ValueError("it has characters that a header does not take")
+        return text
 
 
 class BaseUrl(Text):
@@ -113,15 +167,20 @@ def _look_whether_it_can_be_asked(url: str) -> None:
 
 
 class PingUrl(Text):
-    """An http or https address, or nothing."""
+    """An http or https address, or nothing. It is a secret, and never shown."""
 
     expected = "an http or https address, or nothing"
+    is_secret = True
 
     def read(self, text: str) -> str:
         """Return the address as it is."""
-        url = urlsplit(super().read(text))
-        if text and (url.scheme not in ("http", "https") or not url.hostname):
-            raise ValueError("it does not begin with http:// or https:// and a host")
+        try:
+            url = urlsplit(super().read(text))
+            is_address = url.scheme in ("http", "https") and url.hostname
+        except ValueError:
+            is_address = None
+        if text and not (is_address and text.isprintable()):
+            raise ValueError("it is no address that begins with http:// or https:// and a host")
         return text
 
 
@@ -151,11 +210,48 @@ class Setting(click.Option):
         """Add the variable of the option's name."""
         super().__init__(*args, **kwargs)
         self.envvar = PREFIX + str(self.name).upper()
+        self.needs = ""
+        """The option without which nothing but a flag is looked at."""
+
+    def only_with(self, name: str) -> Setting:
+        """Return the same setting for a verb that needs it only where option `name` is given."""
+        twin = copy.copy(self)
+        twin.needs = name
+        return twin
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return what the help says in brackets, without a bound that nobody comes near."""
+        extra = super().get_help_extra(ctx)
+        if "range" in extra:
+            extra["range"] = extra["range"].removesuffix(f"<={MAX_WHOLE}")
+        return extra
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """Return the variable's value; one that is set to nothing says nothing, not default."""
         del ctx
         return os.environ.get(str(self.envvar))
+
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[Any, ParameterSource]:
+        """Take the value from the strongest source that has one.
+
+        Raises:
+            ConfigError: it is the configuration file, and the value is a bad one.
+        """
+        if self.needs and self.needs not in opts and self.name not in opts:
+            return self.get_default(ctx), ParameterSource.DEFAULT
+        value, source = super().consume_value(ctx, opts)
+        if source is not ParameterSource.DEFAULT_MAP:
+            return value, source
+        config: ConfigFile = ctx.obj
+        try:
+            value = self.read_file_value(value)
+        except ValueError as exc:
+            raise ConfigError(f"{config.label}: {self.name}: {exc}") from exc
+        if isinstance(self.type, FileName) and config.path is not None and str(value):
+            value = Path(os.path.normpath(config.path.parent / value))
+        return value, source
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
@@ -163,7 +259,7 @@ class Setting(click.Option):
         """Take the value; say what would do, and name the variable where that is wrong.
 
         Raises:
-            ConfigError: the environment holds a bad value.
+            ConfigError: the environment or the configuration file holds a bad value.
         """
         try:
             return super().handle_parse_result(ctx, opts, args)
@@ -174,7 +270,7 @@ class Setting(click.Option):
             why = self._explain(opts.get(str(self.name)), exc)
             raise click.BadParameter(why, ctx, self) from exc
 
-    def read_file_value(self, value: object) -> object:
+    def read_file_value(self, value: object) -> Any:
         """Return a value of a TOML file as the option's type has it.
 
         Raises:
@@ -182,16 +278,18 @@ class Setting(click.Option):
         """
         expected = _toml_types(self.type)
         if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-            raise ValueError(f"expected {_describe(self.type)}, got {value!r}")
+            raise ValueError(self._explain(value))
         try:
             return self.type.convert(value, self, None)
         except click.BadParameter as exc:
             raise ValueError(self._explain(value, exc)) from exc
 
-    def _explain(self, value: object, exc: click.BadParameter) -> str:
+    def _explain(self, value: object, exc: click.BadParameter | None = None) -> str:
         """Say what would do instead of a value, and why where the form is not all of it."""
-        reason = f": {exc.message}" if isinstance(self.type, Text) else ""
-        return f"expected {_describe(self.type)}, got {value!r}{reason}"
+        text = self.type if isinstance(self.type, Text) else None
+        got = "" if text and text.is_secret else f", got {value!r}"
+        reason = f": {exc.message}" if text and exc else ""
+        return f"expected {_describe(self.type)}{got}{reason}"
 
 
 def _toml_types(kind: click.ParamType[Any]) -> tuple[type, ...]:
@@ -217,7 +315,9 @@ def _describe(kind: click.ParamType[Any]) -> str:
 
 def _describe_range(kind: click.IntRange | click.FloatRange) -> str:
     least = f"above {kind.min}" if kind.min_open else f"of at least {kind.min}"
-    return least if kind.max is None else f"{least} and at most {kind.max}"
+    if kind.max is None:
+        return least
+    return f"{least} and at most {'2^53 - 1' if kind.max == MAX_WHOLE else kind.max}"
 
 
 def _setting(*names: str, **kwargs: Any) -> Setting:
@@ -293,7 +393,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _setting(
         "--timeout",
         type=Number(0, LONGEST_TIMEOUT_S, min_open=True),
-        default=30.0,
+        default=30,
         show_default=True,
         metavar="S",
         help="Seconds for one attempt, last byte of the answer included.",
@@ -301,22 +401,27 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _setting(
         "--give-up-after",
         type=Number(0, min_open=True),
-        default=900.0,
+        default=900,
         show_default=True,
         metavar="S",
         help="Suspend the run after this many seconds without progress.",
     ),
     _setting(
-        "--on-divergence",
-        type=click.Choice(["stop", "follow"]),
-        default="stop",
-        show_default=True,
-        help="What to do when the service contradicts the rules: stop, or take its word.",
-    ),
-    _setting(
         "--use-environment-proxies/--no-use-environment-proxies",
         default=False,
         help="Use the proxies that HTTP_PROXY and its like name.",
+    ),
+    _setting(
+        "--contact",
+        type=Contact(),
+        default="",
+        metavar="C",
+        help="Whom the service can reach about this bot; said with each request.",
+    ),
+    _setting(
+        "--resume-only/--no-resume-only",
+        default=False,
+        help="Only resume an unfinished run; where there is none, do nothing.",
     ),
     _setting("--quiet/--no-quiet", default=False, help="Print errors only."),
     _setting(
@@ -331,14 +436,39 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         type=PingUrl(),
         default="",
         metavar="URL",
-        help="Ask this URL at start (/start), success and failure (/EXIT CODE).",
+        help="Ask this URL at start (/start), success and failure (/EXIT CODE); {seed} in it "
+        "stands for the seed.",
     ),
     _setting(
         "--metrics-file",
         type=FileName(),
         default="",
         metavar="FILE",
-        help="Write figures for Prometheus' textfile collector.",
+        help="Write figures for Prometheus' textfile collector; {seed} in it stands for the seed.",
     ),
 )
 """Every setting, in the order of `--help`."""
+
+_BY_NAME: Final = {str(setting.name): setting for setting in SETTINGS}
+RUNS_DIR: Final = _BY_NAME["runs_dir"]
+"""The one setting that a verb which only looks takes."""
+TALKING: Final = tuple(
+    _BY_NAME[name].only_with("against")
+    for name in (
+        "max_rps",
+        "max_requests",
+        "max_minutes",
+        "timeout",
+        "give_up_after",
+        "use_environment_proxies",
+        "contact",
+    )
+)
+"""What `replay` needs to talk to a service, where one is to be asked."""
+SEED: Final = click.Option(
+    ["--seed"],
+    type=click.IntRange(0, MAX_WHOLE),
+    metavar="N",
+    help="With latest: the latest run of this seed.  [default: of all]",
+)
+"""For a verb that looks at one run."""

@@ -325,11 +325,15 @@ class Client:
 
     def _notices(self, reading: Reading, last: Layout) -> tuple[str, ...]:
         """Return what is worth a word of an answer: what cannot be compared, or was not sent."""
-        fresh = {} if reading.layout.passed_over == last.passed_over else {
-            place: why
-            for place, why in reading.layout.passed_over.items()
-            if place not in last.passed_over
-        }
+        fresh = (
+            {}
+            if reading.layout.passed_over == last.passed_over
+            else {
+                place: why
+                for place, why in reading.layout.passed_over.items()
+                if place not in last.passed_over
+            }
+        )
         missing = reading.missing - self._noted
         self._noted |= missing
         told = [f"{place} is passed over for this run: {why}" for place, why in fresh.items()]

@@ -184,9 +184,7 @@ def from_saying(saying: Saying, status: int, shown: object, *, is_action: bool) 
     return Failure(kind, saying.text, status=status, shown=shown)
 
 
-def from_unreadable(
-    exc: Unreadable, status: int, shown: object, *, is_under_way: bool
-) -> Failure:
+def from_unreadable(exc: Unreadable, status: int, shown: object, *, is_under_way: bool) -> Failure:
     """Return the failure that an answer is which is JSON, and cannot be understood."""
     is_final = exc.has_token or not is_under_way
     kind = Kind.UNREADABLE if is_final else Kind.TROUBLE

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.client.clock import Clock
+from bot.journal.files import open_plain
 
 FIRST_CUT: Final = 0.5
 """What is left of the rate after a limit about which nothing is known yet."""
@@ -108,8 +109,7 @@ class Pace:
         if self._descriptor is None:
             if self._shared is None:
                 raise FileNotFoundError
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            self._descriptor = os.open(self._shared, flags, 0o600)
+            self._descriptor = open_plain(self._shared, os.O_RDWR | os.O_CREAT)
         return self._descriptor
 
     def note_accepted(self) -> None:

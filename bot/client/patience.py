@@ -59,7 +59,6 @@ class Patience:
         self._clock = clock
         self._give_up_at = give_up_at
         self._seen: Counter[Kind] = Counter()
-        self._state = RetryCallState(Retrying(), None, (), {})
 
     @property
     def left_s(self) -> float:
@@ -76,14 +75,15 @@ class Patience:
         Waits are never shorter than the service asks for.
         """
         self._seen[failure.kind] += 1
-        self._state.attempt_number = self._seen[failure.kind]
+        state = RetryCallState(Retrying(), None, (), {})
+        state.attempt_number = self._seen[failure.kind]
         policy = POLICIES[failure.kind]
-        wait_s = policy.wait(self._state)
+        wait_s = policy.wait(state)
         if failure.kind is Kind.TOKEN:  # a run is not left in doubt for want of time
             wait_s = min(wait_s, max(self.left_s / 2, JITTER_S))
         if failure.kind is not Kind.MOVED:
             wait_s = max(wait_s, failure.retry_after_s or 0.0)
-        if policy.stop(self._state):
+        if policy.stop(state):
             return None
         if wait_s > self.left_s:
             failure.is_late = True

@@ -40,9 +40,7 @@ def redirected(
         status = response.status_code
         raise Failure(Kind.TROUBLE, f"HTTP {status} without a usable Location", status=status)
     if old.scheme == "https" and new.scheme != "https":
-        raise ConfigError(
-            f"{before} redirects to {after:.300}, which is not secure; not followed"
-        )
+        raise ConfigError(f"{before} redirects to {after:.300}, which is not secure; not followed")
     if not _is_same_site(old.hostname or "", new.hostname or ""):
         raise ConfigError(
             f"the service at {old.netloc} redirects to another host, {new.netloc:.300}; "

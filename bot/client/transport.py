@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import requests
@@ -120,10 +121,9 @@ class Watchdog:
     def _hang_up(self) -> None:
         self._has_hung_up = True
         if self._sock is not None:
-            try:
-                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)  # of TLS, too, from outside
-            except OSError:
-                self._sock = None  # it is closed already
+            inner = getattr(self._sock, "socket", self._sock)  # of TLS within TLS
+            with suppress(OSError):  # it is closed already
+                socket.socket.shutdown(inner, socket.SHUT_RDWR)  # below TLS, which is not asked
 
 
 class _Response(http.client.HTTPResponse):
@@ -138,17 +138,35 @@ class _Response(http.client.HTTPResponse):
 
 
 class _WatchedMixin:
-    """A connection of urllib3 that opens in a thread, and that can be hung up on."""
+    """A connection of urllib3 that opens in a thread, and that can be hung up on.
+
+    A request is held back until its answer is awaited, so that head and body leave in one segment.
+    """
 
     response_class = _Response
     sock: Any
     watchdog: Watchdog
+    _held: bytes | None = None
 
     def connect(self) -> None:
         self.watchdog.run(super().connect)  # type: ignore[misc]  # the connection's, by the order of bases
+        self.watchdog.watch(self.sock)
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        self._held = b""
+        super().request(*args, **kwargs)  # type: ignore[misc]  # likewise
+
+    def send(self, data: bytes) -> None:
+        if self._held is None:
+            super().send(data)  # type: ignore[misc]  # likewise
+        else:
+            self._held += data
 
     def getresponse(self) -> Any:
-        self.watchdog.watch(self.sock)
+        held, self._held = self._held, None
+        if self.sock is not None:
+            self.watchdog.watch(self.sock)
+        self.send(held or b"")
         return super().getresponse()  # type: ignore[misc]  # likewise
 
 

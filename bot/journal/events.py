@@ -17,6 +17,8 @@ from bot.garland import MAX_WHOLE
 JOURNAL_VERSION: Final = 1
 INIT: Final = "init"
 """What a `retry` line names before the first action."""
+MAX_SHOWN: Final = 500
+"""Characters of a text that names the run wherever it is shown."""
 MAX_EXCERPT: Final = 200
 """Characters of an answer that a `retry` line keeps at most."""
 SUSPENDING: Final = frozenset(
@@ -197,6 +199,9 @@ def _nullable(kind: Kind) -> Kind:
 
 _TEXT: Final = _kind("a text", str)
 _NAME: Final = _kind("a text that is not empty", str, test=bool)
+_SHORT: Final = _kind(
+    f"a text of 1 to {MAX_SHOWN} characters", str, test=lambda text: 0 < len(text) <= MAX_SHOWN
+)
 _INTEGER: Final = _kind("a whole number", int, test=range(-MAX_WHOLE, MAX_WHOLE + 1).__contains__)
 _COUNT: Final = _kind(
     f"a whole number from 0 to {MAX_WHOLE}", int, test=range(MAX_WHOLE + 1).__contains__
@@ -211,9 +216,9 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
         RunStarted,
         {
             "journal_version": _one_of(JOURNAL_VERSION),
-            "run_id": _NAME,
-            "bot_version": _NAME,
-            "base_url": _NAME,
+            "run_id": _SHORT,
+            "bot_version": _SHORT,
+            "base_url": _SHORT,
             "seed": _COUNT,
             "bank_at": _COUNT,
             "bank_rule": _NAME,
@@ -272,7 +277,7 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
             "from_seq": _COUNT,
             "bank_at": _COUNT,
             "bank_rule": _NAME,
-            "bot_version": _NAME,
+            "bot_version": _SHORT,
             "cut_bytes": _COUNT,
         },
     ),
@@ -294,4 +299,3 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
 """Name of each event: the tuple that holds it, and what each of its fields has to be."""
 
 EVENT_NAMES: Final[Mapping[type, str]] = {kind: name for name, (kind, _) in FORMAT.items()}
-

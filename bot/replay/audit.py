@@ -17,8 +17,8 @@ from bot import rules
 from bot.client.client import Client, Failed
 from bot.errors import Contradiction, TokenRefused
 from bot.journal.events import ActionTaken
-from bot.verify import MAX_PROBLEMS, Problem, Verification
 from bot.rules import Action, State
+from bot.verify import MAX_PROBLEMS, Problem, Verification
 
 MAX_REFUSALS: Final = 3
 """Tokens refused in a row after which no other is tried: they are too old."""

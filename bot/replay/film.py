@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from bot import rules
 from bot.journal.events import ActionTaken
-from bot.verify import Verification
 from bot.rules import Action, State
+from bot.verify import Verification
 
 EVERY: Final = 256
 """Moves between two states that are kept; those between them are played again."""

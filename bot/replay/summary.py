@@ -19,8 +19,7 @@ from bot.errors import NotAJournal
 from bot.journal.events import ActionTaken, RunEnded, RunResumed, RunStarted
 from bot.journal.folder import first_entry, journals, run_name
 from bot.journal.lock import is_played
-from bot.journal.reader import LineError, parse_line, read_lines
-from bot.journal.tail import last_entries
+from bot.journal.reader import LineError, last_entries, parse_line, read_lines
 from bot.verify import Verification
 
 RUNNING: Final = "running"
@@ -140,7 +139,7 @@ def _look_at_lock(run: Summary) -> Summary:
     """Return the figures of a run with its state as it is now: somebody may play it."""
     if run.state != SUSPENDED or run.base_url is None or run.seed is None:
         return run
-    is_running = is_played(run.journal, run.base_url, run.seed)
+    is_running = is_played(run.journal)
     return replace(run, state=RUNNING) if is_running else run
 
 
@@ -162,7 +161,7 @@ def _read_ends(path: Path) -> Summary | None:
             return None
         started, ended = first.event, last.event
         is_undisturbed = last.seq == ended.requests  # no line but those of requests
-        bank_at = started.bank_at if is_undisturbed else _last_bank_at(path, started)
+        bank_at = started.bank_at if is_undisturbed else _last_bank_at(path, started, last.seq + 1)
     except (LineError, NotAJournal):
         return None
     return Summary(
@@ -182,16 +181,17 @@ def _read_ends(path: Path) -> Summary | None:
     )
 
 
-def _last_bank_at(path: Path, started: RunStarted) -> int:
-    """Return the threshold of the last sitting.
+def _last_bank_at(path: Path, started: RunStarted, lines: int) -> int:
+    """Return the threshold of the last sitting of a run of so many lines.
 
     Raises:
-        LineError: a line that begins a sitting is broken.
+        LineError: a line that begins a sitting is broken, or there is no reading on to the end.
         NotAJournal: the file cannot be read to its end.
     """
     bank_at = started.bank_at
     for line in read_lines(path):
-        if _RESUMED.search(line.text):
+        is_lost = not line.is_whole and line.number <= lines
+        if is_lost or _RESUMED.search(line.text):
             event = parse_line(line).event
             if isinstance(event, RunResumed):
                 bank_at = event.bank_at

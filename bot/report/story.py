@@ -18,13 +18,13 @@ from bot.journal.events import (
     RunStarted,
 )
 from bot.journal.folder import parse_run_id, run_name
-from bot.run import Run
 from bot.journal.reader import Entry, read_lines
-from bot.verify import MAX_PROBLEMS, Problem, Verification
 from bot.report.boards import Board, BoardLog
 from bot.report.incidents import Incidents, Moment
 from bot.report.text import clamp
 from bot.report.timeline import Timeline
+from bot.run import Run
+from bot.verify import MAX_PROBLEMS, Problem, Verification
 
 
 @dataclass(slots=True)

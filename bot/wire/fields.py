@@ -113,9 +113,7 @@ def is_right(name: str, observed: object, expected: object) -> bool:
     """Tell whether the value of a field is the expected one; legal actions come in any order."""
     if name == LEGAL_ACTIONS:
         actions = _whole_actions(observed)
-        return actions is not None and (
-            observed == expected or actions == _whole_actions(expected)
-        )
+        return actions is not None and (observed == expected or actions == _whole_actions(expected))
     return is_same(observed, expected)
 
 
@@ -132,6 +130,13 @@ def is_comparable(name: str, observed: object, expected: object) -> bool:
     return kind_of(observed) == kind_of(expected) or (
         name == END_REASON and (observed is None or observed in rules.END_REASONS)
     )
+
+
+def why_incomparable(name: str, observed: object, expected: object) -> str:
+    """Say why a value that `is_comparable` does not take is passed over."""
+    if name == LEGAL_ACTIONS:
+        return "not whole actions"
+    return f"{kind_of(observed)} where {kind_of(expected)} was expected"
 
 
 def _whole_actions(value: object) -> set[rules.Action] | None:

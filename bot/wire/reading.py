@@ -32,6 +32,7 @@ from bot.wire.fields import (
     field_spelled,
     is_comparable,
     is_right,
+    why_incomparable,
 )
 from bot.wire.paths import (
     MAX_KEY,
@@ -70,9 +71,7 @@ class WireSettings:
 
     def ignores(self, path: Path) -> bool:
         """Tell whether the field at `path` is to be passed over."""
-        return bool(self.ignore) and (
-            path[-1] in self.ignore or format_path(path) in self.ignore
-        )
+        return bool(self.ignore) and (path[-1] in self.ignore or format_path(path) in self.ignore)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +100,14 @@ class Layout:
 
     def has_news_for(self, other: Layout) -> bool:
         """Tell whether `other`, the layout of a later answer, says more than what was left out."""
-        return (
-            (self.token, self.garlands, self.passed_over)
-            != (other.token, other.garlands, other.passed_over)
-            or any(
-                not set(paths) <= set(self.fields.get(name, ()))
-                for name, paths in other.fields.items()
-                if paths != self.fields.get(name)
-            )
+        return (self.token, self.garlands, self.passed_over) != (
+            other.token,
+            other.garlands,
+            other.passed_over,
+        ) or any(
+            not set(paths) <= set(self.fields.get(name, ()))
+            for name, paths in other.fields.items()
+            if paths != self.fields.get(name)
         )
 
 
@@ -354,39 +353,42 @@ def _know(key: str) -> _Key:
     return _Key(field_name, rank, is_closed)
 
 
-def _collect(
-    answer: dict[str, object], after: State, last: Layout, settings: WireSettings
-) -> _Answer:
-    """Look at every value of an answer that stands in objects alone, the shallow ones first."""
-    found = _Answer([], [], [])
-    garland = list(after.garland)
-    is_last = after.phase == rules.ENDED
+def _walk(answer: dict[str, object]) -> Iterator[tuple[Path, _Key, object]]:
+    """Yield every value that stands in objects alone with its place, the shallow ones first.
+
+    What has no name, or one that is too long to be written down, is left out.
+    """
     seen: list[tuple[Path, int, dict[str, object]]] = [((), 0, answer)]
     for path, length, holder in seen:
         for key, value in holder.items():
             if not 0 < len(key) <= MAX_KEY:
                 continue
-            name, token_rank, is_closed = _know(key)
-            if isinstance(value, dict):
-                if not is_closed and length + len(key) <= MAX_PATH:
-                    seen.append(((*path, key), length + len(key), value))
-                if name != GARLAND:
-                    continue
-            elif isinstance(value, str) and (token_rank is not None or len(value) >= _OPAQUE_LENGTH):
-                rank = _UNNAMED if token_rank is None else token_rank
-                found.tokens.append((rank, (*path, key), value))
-            if name == GARLAND or (
-                isinstance(value, list)
-                and len(value) == len(garland)
-                and name != "target"
-                and is_same(value, garland)
-            ):
-                found.garlands.append(Place(GARLAND, (*path, key), value))
-            elif name is not None and name != TOKEN and (*path, key) not in last.garlands:
-                if name != FINAL_SCORE:
-                    found.fields.append(Place(name, (*path, key), value))
-                elif is_last:
-                    found.fields.append(Place(SCORE, (*path, key), value))
+            place, known = (*path, key), _know(key)
+            if isinstance(value, dict) and not known.is_closed and length + len(key) <= MAX_PATH:
+                seen.append((place, length + len(key), value))
+            yield place, known, value
+
+
+def _collect(
+    answer: dict[str, object], after: State, last: Layout, settings: WireSettings
+) -> _Answer:
+    """Sort what an answer holds into what could be the token, the garland and the fields."""
+    found = _Answer([], [], [])
+    garland = list(after.garland)
+    for place, (name, token_rank, _), value in _walk(answer):
+        if isinstance(value, str) and (token_rank is not None or len(value) >= _OPAQUE_LENGTH):
+            rank = _UNNAMED if token_rank is None else token_rank
+            found.tokens.append((rank, place, value))
+        if name == GARLAND or (
+            isinstance(value, list) and name != "target" and is_same(value, garland)
+        ):
+            found.garlands.append(Place(GARLAND, place, value))
+        elif name == FINAL_SCORE:
+            if after.phase == rules.ENDED:
+                found.fields.append(Place(SCORE, place, value))
+        elif name not in (None, TOKEN) and place not in last.garlands:
+            if not isinstance(value, dict):
+                found.fields.append(Place(str(name), place, value))
     del found.garlands[MAX_GARLANDS:], found.fields[MAX_FIELDS:]
     if settings.paths or settings.ignore:
         _heed(settings, found, answer)
@@ -402,8 +404,9 @@ def _heed(settings: WireSettings, found: _Answer, answer: object) -> None:
     }
     if TOKEN in settings.paths:
         token = named.get(TOKEN)
-        is_text = token is not None and isinstance(token.value, str)
-        found.tokens = [(0, token.path, token.value)] if is_text else []
+        found.tokens = []
+        if token is not None and isinstance(token.value, str):
+            found.tokens = [(0, token.path, token.value)]
     if GARLAND in settings.paths:
         found.garlands = [named[GARLAND]] if GARLAND in named else []
     at_will = [place for name, place in named.items() if name not in (TOKEN, GARLAND)]
@@ -422,7 +425,7 @@ def _choose_token(
     fit = [
         (rank, path, value)
         for rank, path, value in named
-            if isinstance(value, str)
+        if isinstance(value, str)
         and (1 if rank < _SHY else _LEAST_OPAQUE) <= len(value) <= MAX_TOKEN
     ]
     new = [item for item in fit if item[2] != sent] or fit
@@ -611,9 +614,7 @@ class _Fields:
         if is_known or name == SCORE or is_comparable(name, observed, expected):
             self.wrong.append(Wrong(name, path, expected, observed))
         else:
-            self.passed_over[dotted] = (
-                f"{kind_of(observed)} where {kind_of(expected)} was expected"
-            )
+            self.passed_over[dotted] = why_incomparable(name, observed, expected)
 
     def _judge_elsewhere(
         self, places: list[tuple[Place, bool]], near: set[str], others: list[Path]
@@ -640,8 +641,8 @@ class _Fields:
             self._judge(place, is_right=right)
         settled = self.names
         doubtful = []
-        for group in strangers.values():
-            group = [item for item in group if item[0].name not in settled]
+        for strange in strangers.values():
+            group = [item for item in strange if item[0].name not in settled]
             wrong = [place for place, right in group if not right]
             if not wrong:
                 self.right.extend(place for place, _ in group)

@@ -46,10 +46,10 @@ def saying_in(answer: object) -> Saying | None:
     if not isinstance(answer, dict):
         return None
     is_refusal = answer.get("ok") is False
-    if not is_refusal and not any(answer.get(key) for key in _ERROR_KEYS):
+    about = _about("\n".join(_texts(answer)))
+    is_error = is_refusal or any(_is_error(answer.get(key)) for key in ("error", "errors"))
+    if not is_error and about is not About.LIMIT:
         return None
-    text = "\n".join(_texts(answer))
-    about = _about(text)
     lists_actions = any(fold_name(key) == fold_name(LEGAL_ACTIONS) for key in answer)
     if about is About.TOKEN and (lists_actions or not is_refusal):
         about = None
@@ -59,8 +59,9 @@ def saying_in(answer: object) -> Saying | None:
 
 
 def saying_of_error(body: object) -> Saying | None:
-    """Return what the parsed body of an answer with a status of 4xx says; None: it is no JSON
-    object, so that it says nothing about the token.
+    """Return what the parsed body of an answer with a status of 4xx says.
+
+    None: it is no JSON object, so that it says nothing about the token.
     """
     if not isinstance(body, dict):
         return None
@@ -73,7 +74,13 @@ def is_about_limit(text: str) -> bool:
     return _LIMIT.search(_plain(text)) is not None
 
 
-_ERROR_KEYS: Final = ("error", "errors")
+def _is_error(value: object) -> bool:
+    """Tell whether the value of an error field says that there is one."""
+    if isinstance(value, dict):
+        return value.get("code") not in (0, "0") and any(value.values())
+    return bool(value)
+
+
 _TELLING: Final = (
     "reason",
     "message",

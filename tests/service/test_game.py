@@ -1,32 +1,24 @@
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pytest
-import requests
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bot import rules, strategy
 from bot.client.transport import new_session
-from bot.errors import ActionError, JournalError
-from bot.service import LOCAL_URL, MAX_BODY, LocalAdapter, Service, load_key
+from bot.errors import ActionError
+from bot.service import LOCAL_URL, MAX_BODY, LocalAdapter, Service
 from bot.strategy import Goal
 from bot.wire.fields import legal_actions, public_fields
 
-FRESH_STATE: Final = json.loads((Path(__file__).parent / "data" / "fresh_state.json").read_text())
+FRESH_STATE: Final = json.loads(
+    (Path(__file__).parents[1] / "data" / "fresh_state.json").read_text()
+)
 INIT: Final = "/api/games/sunpleat/init"
 ACTION: Final = "/api/games/sunpleat/action"
 SERVICE: Final = Service(b"a key of the tests")
@@ -220,6 +212,16 @@ def test_a_token_that_was_not_signed_here_is_a_bad_request(token: object) -> Non
     )
 
 
+@pytest.mark.parametrize("key", [b"a key of the tests", b"another one"])
+def test_a_service_knows_the_tokens_of_its_own_key(key: bytes) -> None:
+    assert Service(key).knows(first_token()) is (key == b"a key of the tests")
+
+
+@pytest.mark.parametrize("token", ["", ".", "\ud800", *map(forged, ("cut", "unsigned", "longer"))])
+def test_a_service_knows_no_token_that_it_never_signed(token: str) -> None:
+    assert SERVICE.knows(token) is False
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -409,185 +411,3 @@ def test_a_session_reaches_the_service_in_its_own_process() -> None:
     assert session.post(f"{LOCAL_URL}{ACTION}", json=body).json()["score"] == 215
     assert session.post(f"{LOCAL_URL}{ACTION}", data="{}").status_code == 400
     assert session.get(f"{LOCAL_URL}/no/such/path").status_code == 404
-
-
-def test_the_key_is_made_once_and_is_for_its_owner_alone(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
-    key = load_key(folder)
-    assert load_key(folder) == key
-    assert len(key) >= 32
-    assert [path.name for path in folder.iterdir()] == [".local-key"]
-    assert (folder / ".local-key").stat().st_mode & 0o777 == 0o600
-    assert load_key(tmp_path / "c") != key
-
-
-def test_a_key_that_cannot_be_kept_is_an_error_that_names_its_file(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(JournalError, match=r"file/\.local-key"):
-        load_key(tmp_path / "file")
-    (tmp_path / ".local-key").mkdir()
-    with pytest.raises(JournalError, match=r"\.local-key"):
-        load_key(tmp_path)
-
-
-# Over HTTP
-
-
-@contextlib.contextmanager
-def serving(*options: str) -> Iterator[str]:
-    """Run the service in a process; yield its base URL."""
-    command = [sys.executable, "-m", "bot", "serve", "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-
-
-@pytest.fixture(scope="module")
-def base_url() -> Iterator[str]:
-    with serving() as url:
-        yield url
-
-
-def exchange(base_url: str, *parts: bytes) -> tuple[int, bytes]:
-    """Send raw bytes, one segment a part, and return the status and body of the last answer."""
-    url = urlsplit(base_url)
-    with socket.create_connection((url.hostname, url.port), timeout=10) as sock:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for part in parts:
-            sock.sendall(part)
-        answer = http.client.HTTPResponse(sock)
-        answer.begin()
-        return answer.status, answer.read()
-
-
-def post(body: bytes, *headers: str) -> bytes:
-    lines = (f"POST {ACTION} HTTP/1.1", "Host: local", *headers, "", "")
-    return "\r\n".join(lines).encode() + body
-
-
-@pytest.mark.slow
-def test_the_first_line_of_stdout_is_the_base_url(base_url: str) -> None:
-    url = urlsplit(base_url)
-    assert (url.scheme, url.hostname, url.path) == ("http", "127.0.0.1", "")
-    assert url.port
-
-
-def test_it_can_be_played_as_the_page_says(base_url: str) -> None:
-    with requests.Session() as session:
-        answer = session.get(f"{base_url}{INIT}?seed=7")
-        assert answer.headers["Content-Type"] == "application/json"
-        body = {"stateToken": answer.json()["stateToken"], "action": FLIP_2}
-        answer = session.post(f"{base_url}{ACTION}", json=body)
-        assert (answer.status_code, answer.json()["score"]) == (200, 215)
-
-
-def test_a_body_is_taken_chunked_announced_or_split(base_url: str) -> None:
-    token = requests.get(f"{base_url}{INIT}", timeout=10).json()["stateToken"]
-    body = json.dumps({"stateToken": token, "action": FLIP_2}).encode()
-    length = f"Content-Length: {len(body)}"
-    half = len(body) // 2
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:half], body[half:]))
-    whole = post(body, length)
-    requests_in_parts = {
-        "whole": [whole],
-        "chunked": [post(chunks + b"0\r\n\r\n", "Transfer-Encoding: chunked")],
-        "split": [whole[:17], whole[17:90], whole[90:-9], whole[-9:]],
-        "byte by byte": [bytes((byte,)) for byte in whole],
-        "announced": [post(b"", length, "Expect: 100-continue"), body],
-    }
-    for kind, parts in requests_in_parts.items():
-        status, data = exchange(base_url, *parts)
-        assert (kind, status, json.loads(data)["score"]) == (kind, 200, 215)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status"),
-    [
-        ("GET", "/", b"", 404),
-        ("GET", "/api/games/other/init", b"", 404),
-        ("GET", f"{INIT}%3Fseed=7", b"", 404),
-        ("POST", INIT, b"{}", 405),
-        ("GET", ACTION, b"", 405),
-        ("DELETE", ACTION, b"", 405),
-        ("GET", f"{INIT}?seed=x", b"", 400),
-        ("POST", ACTION, b"", 400),
-        ("POST", ACTION, b"[]", 400),
-        ("POST", ACTION, b" " * (MAX_BODY + 1), 413),
-        ("POST", ACTION, b" " * 10**6, 413),
-    ],
-)
-def test_what_is_wrong_with_a_request_is_said_in_json(
-    method: str, path: str, body: bytes, status: int, base_url: str
-) -> None:
-    answer = requests.request(method, base_url + path, data=body, timeout=10)
-    assert answer.status_code == status
-    assert answer.json()["ok"] is False
-    assert answer.json()["reason"]
-
-
-GARBAGE: Final = {
-    "no HTTP": b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" * 3 + b"\r\n\r\n",
-    "no version": b"GET\r\n\r\n",
-    "a bad length": post(b"{}", "Content-Length: two"),
-    "a negative length": post(b"{}", "Content-Length: -2"),
-    "two lengths": post(b"{}", "Content-Length: 2", "Content-Length: 1"),
-    "a bad chunk": post(b"zz\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: chunked"),
-    "a bad header": post(b"", "no colon here", "Content-Length: 0"),
-    "an endless header": post(b"", "X: " + "x" * 300_000),
-}
-
-
-@pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
-def test_garbage_does_not_keep_it_from_the_next_request(data: bytes, base_url: str) -> None:
-    with contextlib.suppress(http.client.HTTPException, OSError):
-        status, _ = exchange(base_url, data)
-        assert 400 <= status < 500 or status in (501, 505)
-    assert requests.get(f"{base_url}{INIT}", timeout=10).status_code == 200
-
-
-def test_a_request_that_is_cut_off_does_not_keep_it_from_the_next(base_url: str) -> None:
-    url = urlsplit(base_url)
-    for data in (b"", b"POST ", post(b"{", "Content-Length: 999")):
-        with socket.create_connection((url.hostname, url.port)) as sock:
-            sock.sendall(data)
-    assert requests.get(f"{base_url}{INIT}", timeout=10).status_code == 200
-
-
-@pytest.mark.slow
-def test_a_port_in_use_is_an_error_of_one_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "bot", "serve", "--port", str(port)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert (result.returncode, result.stdout) == (78, "")
-    assert result.stderr == (
-        f"sunpleat-bot: cannot listen at 127.0.0.1:{port}: Address already in use\n"
-    )
-
-
-@pytest.mark.slow
-def test_two_services_with_one_runs_folder_take_each_others_tokens(tmp_path: Path) -> None:
-    options = ("--runs-dir", str(tmp_path))
-    with serving(*options) as one, serving(*options) as other, serving() as stranger:
-        token = requests.get(f"{one}{INIT}", timeout=10).json()["stateToken"]
-        body = {"stateToken": token, "action": FLIP_2}
-        assert requests.post(f"{other}{ACTION}", json=body, timeout=10).status_code == 200
-        assert requests.post(f"{stranger}{ACTION}", json=body, timeout=10).status_code == 400
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_with_its_exit_code_and_a_word(number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "bot", "serve", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    os.kill(process.pid, number)
-    _, stderr = process.communicate(timeout=10)
-    assert (process.returncode, stderr) == (
-        128 + number,
-        f"sunpleat-bot: stopped by {number.name}\n",
-    )

@@ -1,25 +1,19 @@
-"""A faithful local Sunpleat service: one pure function from request to answer.
+"""The game behind its API: one pure function from request to answer.
 
-`Service.answer` knows the whole API. It is mounted in a requests session without a socket
-by `LocalAdapter`, and served over real HTTP by `serve`. Everything that a run needs is in its
-signed token, so the same token and action always bring the same answer.
+`Service.answer` knows the whole API, and `LocalAdapter` mounts it in a requests session without
+a socket. Everything that a run needs is in its signed token, so the same token and action
+always bring the same answer.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import secrets
-import socket
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from functools import partial
-from http import HTTPStatus
-from pathlib import Path
-from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qs, quote
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs
 
 import requests
 from itsdangerous import BadSignature, Signer
@@ -28,17 +22,13 @@ from requests.structures import CaseInsensitiveDict
 
 from bot import rules
 from bot.client.redirects import ACTION_PATH, INIT_PATH
-
-from bot.errors import ActionError, BrokenAnswer, ConfigError, JournalError
+from bot.errors import ActionError, BrokenAnswer, Unreadable
 from bot.rules import State
 from bot.wire.fields import legal_actions, public_fields
 from bot.wire.values import parse_json
 
 LOCAL_URL: Final = "http://local"
 """Address at which `LocalAdapter` is mounted; it is never looked up."""
-
-KEY_FILE: Final = ".local-key"
-"""Name of the signing key that is kept in a runs folder."""
 MAX_BODY: Final = 64 * 2**10
 """Bytes of the longest request body that is read."""
 
@@ -85,30 +75,34 @@ class Service:
             ACTION_PATH: ("POST", partial(self._action, body)),
         }
         if path not in handlers:
-            return _error(404, f"no such path: {path}")
+            return refuse(404, f"no such path: {path}")
         expected, handler = handlers[path]
         if method != expected:
-            return _error(405, f"{path} takes {expected}")
+            return refuse(405, f"{path} takes {expected}")
         if len(body) > MAX_BODY:
-            return _error(413, f"a body has at most {MAX_BODY} bytes")
+            return TOO_LONG
         return handler()
+
+    def knows(self, token: str) -> bool:
+        """Tell whether `token` was signed with the key of this service."""
+        return self._read_token(token) is not None
 
     def _init(self, query: str) -> Answer:
         seed = parse_qs(query).get("seed", ["0"])[-1]
         if not re.fullmatch(r"[+-]?\d+(\.\d+)?", seed):
-            return _error(400, "seed is a number")
+            return refuse(400, "seed is a number")
         return _json(200, {**self._public(rules.fresh()), "spec": SPEC})
 
     def _action(self, body: bytes) -> Answer:
         try:
             request = parse_json(body)
-        except BrokenAnswer:
-            return _error(400, "the body is no JSON")
+        except (BrokenAnswer, Unreadable):
+            return refuse(400, "the body is no JSON")
         if not isinstance(request, dict):
-            return _error(400, "the body is no JSON object")
+            return refuse(400, "the body is no JSON object")
         state = self._read_token(request.get("stateToken"))
         if state is None:
-            return _error(400, "stateToken was not signed by this service")
+            return refuse(400, "stateToken was not signed by this service")
         try:
             action = rules.parse_action(request.get("action"))
             after = rules.apply(state, action)
@@ -170,9 +164,13 @@ def _json(status: int, value: object) -> Answer:
     return Answer(status, _ENCODE(value).encode("ascii"))
 
 
-def _error(status: int, reason: str) -> Answer:
+def refuse(status: int, reason: str) -> Answer:
+    """Return the answer to a request that is none of the API's."""
     return _json(status, {"ok": False, "reason": reason})
 
+
+TOO_LONG: Final = refuse(413, f"a body has at most {MAX_BODY} bytes")
+"""The answer to a body beyond `MAX_BODY`, however much of it came."""
 
 _HEADERS: Final = CaseInsensitiveDict({"Content-Type": "application/json"})
 
@@ -195,7 +193,13 @@ class LocalAdapter(BaseAdapter):
             request.path_url,
             body if isinstance(body, bytes) else str(body).encode(),
         )
-        return _received(request, answer)
+        response = requests.Response()
+        response.request = request
+        response.url = request.url or ""
+        response.status_code = answer.status
+        response.headers = _HEADERS
+        response.raw = _Body(answer.body)
+        return response
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
@@ -207,82 +211,3 @@ class _Body(io.BytesIO):
     def read(self, amount: int | None = -1, *, decode_content: bool = False) -> bytes:
         del decode_content  # it is plain
         return super().read(amount)
-
-
-def load_key(runs_dir: Path) -> bytes:
-    """Return the signing key kept in the runs folder; make one where there is none.
-
-    Raises:
-        JournalError: it cannot be read or made.
-    """
-    path = runs_dir / KEY_FILE
-    try:
-        runs_dir.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            fresh = path.with_name(f"{KEY_FILE}.{secrets.token_hex(4)}")
-            descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(secrets.token_hex(32).encode())
-                    file.flush()
-                    os.fsync(descriptor)
-                with suppress(FileExistsError):  # the first of two processes wins
-                    os.link(fresh, path)
-            finally:
-                fresh.unlink()
-        return path.read_bytes()
-    except OSError as exc:
-        raise JournalError(f"cannot keep the local service's key {path}: {exc.strerror}") from exc
-
-
-def wsgi_app(service: Service) -> Callable[..., Iterable[bytes]]:
-    """Return the service as a WSGI application (PEP 3333)."""
-
-    def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-        target = quote(environ["PATH_INFO"], encoding="latin-1")
-        if environ.get("QUERY_STRING"):
-            target += "?" + environ["QUERY_STRING"]
-        body = environ["wsgi.input"].read(MAX_BODY + 1)
-        answer = service.answer(environ["REQUEST_METHOD"], target, body)
-        status = f"{answer.status} {HTTPStatus(answer.status).phrase}"
-        headers = [
-            ("Content-Type", "application/json"),
-            ("Content-Length", str(len(answer.body))),
-        ]
-        start_response(status, headers)
-        return [answer.body]
-
-    return app
-
-
-def serve(service: Service, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serve over HTTP until the process is stopped; `announce` is told the base URL.
-
-    Raises:
-        ConfigError: the address cannot be listened at.
-    """
-    from waitress.server import create_server  # noqa: PLC0415 - a bot that plays does not need it
-
-    is_ipv6 = ":" in host
-    try:
-        family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
-        listener = socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as exc:
-        why = str(getattr(exc, "strerror", None) or exc).partition(" (while attempting")[0]
-        raise ConfigError(f"cannot listen at {host}:{port}: {why}") from exc
-    with listener:
-        server = create_server(wsgi_app(service), sockets=[listener], threads=4)
-        name = f"[{host}]" if is_ipv6 else host
-        announce(f"http://{name}:{listener.getsockname()[1]}")
-        try:
-            server.run()
-        finally:
-            server.close()
-
-
-def _received(request: requests.PreparedRequest, answer: Answer) -> requests.Response:
-    response = requests.Response()
-    response.request, response.url = request, request.url or ""
-    response.status_code, response.headers = answer.status, _HEADERS
-    response.raw = _Body(answer.body)
-    return response

@@ -10,10 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
+
+from bot.cli.config import CONFIG
+from bot.cli.options import RUNS_DIR, SEED, FileName
 from bot.console import streams
 from bot.errors import ConfigError, JournalError, NotAJournal, UsageError
-from bot.journal.catalog import find
-from bot.journal.folder import SUFFIXES, journals
+from bot.journal.folder import SUFFIXES, find, journals
 from bot.journal.lock import is_played
 
 if TYPE_CHECKING:
@@ -24,28 +27,41 @@ PARTS: Final = ("jinja2", "vl_convert")
 """Packages that only the report needs."""
 
 
-def report(runs_dir: Path, run: str, output: Path | None) -> int:
-    """Write the page of a run; print where it is.
+@click.command(params=[RUNS_DIR, CONFIG, SEED])
+@click.argument("run", required=False, metavar="RUN")
+@click.option("--all", "is_all", is_flag=True, help="One page of all runs in the runs folder.")
+@click.option(
+    "--output",
+    type=FileName(),
+    metavar="FILE",
+    help="File to write.  [default: RUN_ID.html, or runs.html, in this folder]",
+)
+def report(
+    run: str | None, runs_dir: Path, seed: int | None, *, is_all: bool, output: str | None
+) -> int:
+    """Write one HTML file that shows a run: charts, incidents, every board.
 
-    Args:
-        runs_dir: where runs are named from.
-        run: a path, a run id or `latest`.
-        output: the file to write; the run's id with `.html`, here, where it is None.
+    RUN is a path, a run id or latest. The file needs no network; its path is printed.
     """
+    if is_all == (run is not None):
+        raise click.UsageError("name a RUN (a path, a run id or latest), or say --all")
+    if is_all and seed is not None:
+        raise click.UsageError("--seed goes with latest, not with --all")
     check_parts()
     from bot.report.page import run_page  # noqa: PLC0415 - it needs the packages of the extra
     from bot.report.story import read_story  # noqa: PLC0415
 
-    path = find(runs_dir, run)
+    if run is None:
+        return report_all(runs_dir, Path(output) if output else None)
+    path = find(runs_dir, run, seed=seed)
     story = read_story(path)
     page = run_page(story, datetime.now(UTC), is_running=_is_running(story))
-    write_page(output or Path(f"{story.run_id}.html"), page)
+    write_page(Path(output) if output else Path(f"{story.run_id}.html"), page)
     return 0
 
 
 def report_all(runs_dir: Path, output: Path | None) -> int:
     """Write the page of all runs in a folder, `runs.html` where no `output` is given."""
-    check_parts()
     from bot.report.overview import overview_page  # noqa: PLC0415
 
     try:
@@ -122,4 +138,4 @@ def _is_running(story: Story) -> bool:
     started = story.started
     if started is None or story.run.is_over:
         return False
-    return is_played(story.path, started.base_url, started.seed)
+    return is_played(story.path)
