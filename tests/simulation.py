@@ -377,7 +377,7 @@ FAULTS: Final[dict[str, tuple[Callable[[Scene], Reply], float]]] = {
     "lie": (_lie, 3),
     "refused": (_refuse, 2),
     "excused": (_excuse, 2),
-    "token refused": (_refuse_token, 1.5),
+    "token refused": (_refuse_token, 4),
     "browser check": (_ask_for_browser, 1),
     "moved": (_move, 2),
     "closed": (_close_for_good, 1),
@@ -475,6 +475,10 @@ class Sky(BaseAdapter):
             sitting.base == sitting.home,
         )
         return FAULTS[name][0](scene)
+
+    def keep_refusing(self) -> None:
+        """Go on with refusing the token."""
+        self._outage = "token refused", 6, 0.0
 
     def clear_up(self) -> None:
         """End what goes on."""
@@ -841,6 +845,9 @@ class World:
                 if code in (0, 1):
                     break
                 self.clock.pass_time(self.rng.uniform(0.1, self.rng.choice((600, 600, 5000))))
+                if code == 77 and self.chance(0.8):
+                    self._sky.keep_refusing()
+                    self.clock.pass_time(self.rng.uniform(2000, 6000))
                 if self._is_clock_bad and self.chance(0.2):
                     self.injected["clock set back"] += 1
                     self.clock.set_back_s += self.rng.uniform(0, 4000)

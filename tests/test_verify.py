@@ -296,6 +296,12 @@ def test_a_first_line_that_cannot_be_is_told(changes: dict[str, Any], text: str)
         ({"move_budget": 4}, "move_budget is 4, expected 5"),
         ({"leaves": 2}, "leaves is 2, expected 3"),
         ({"attempts": 2}, "attempts is 2, expected 1"),
+        (
+            {"action": {"type": "flip", "count": 2.0}},
+            "action is {'type': 'flip', 'count': 2.0}, expected {'type': 'flip', 'count': 2}",
+        ),
+        ({"garland": [True, 2, 3]}, "garland is [True, 2, 3], expected [1, 2, 3]"),
+        ({"garland": [1, 2.0, 3]}, "garland is [1, 2.0, 3], expected [1, 2, 3]"),
         ({"token": "another", "elapsed_ms": 7.5}, None),
     ],
     ids=str,
