@@ -34,7 +34,10 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "rules": ("test_rules",),
     "strategy": ("test_strategy",),
     "wire": ("test_wire",),
-    "journal": ("test_journal", "test_ledger", "test_housekeeping"),
+    "journal": ("test_journal", "test_files", "test_lock", "test_housekeeping"),
+    "run": ("test_run", "test_verify"),
+    "verify": ("test_verify", "test_run"),
+    "client/failures": ("client/test_failures",),
     "replay": ("test_replay", "test_audit", "test_watch", "test_runs"),
 }
 """What is mutated, and the tests that should notice."""
