@@ -37,7 +37,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "journal": ("test_journal", "test_files", "test_lock", "test_housekeeping"),
     "run": ("test_run", "test_verify"),
     "verify": ("test_verify", "test_run"),
-    "client/failures": ("client/test_failures",),
+    "client/failures": ("client/test_failures", "client/test_patience", "client/test_client"),
     "replay": ("test_replay", "test_audit", "test_watch", "test_runs"),
 }
 """What is mutated, and the tests that should notice."""
