@@ -370,7 +370,8 @@ def _collect(
             if isinstance(value, dict):
                 if not is_closed and length + len(key) <= MAX_PATH:
                     seen.append(((*path, key), length + len(key), value))
-                if name != GARLAND:
+                known = last.fields.get(name, ()) if name else ()
+                if name != GARLAND and not (known and (*path, key) in known):
                     continue
             elif isinstance(value, str) and (token_rank is not None or len(value) >= _OPAQUE_LENGTH):
                 rank = _UNNAMED if token_rank is None else token_rank
