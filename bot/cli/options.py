@@ -240,7 +240,7 @@ class Setting(click.Option):
             ConfigError: it is the configuration file, and the value is a bad one.
         """
         if self.needs and self.needs not in opts and self.name not in opts:
-            return self.get_default(ctx), ParameterSource.DEFAULT
+            return self.default, ParameterSource.DEFAULT
         value, source = super().consume_value(ctx, opts)
         if source is not ParameterSource.DEFAULT_MAP:
             return value, source
