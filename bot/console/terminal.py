@@ -55,7 +55,7 @@ class Progress(NamedTuple):
             room = columns - len(f"{of_goal} {percent} {tail}") - 1
             if room >= SHORTEST_BAR:
                 length = min(room, LONGEST_BAR)
-                bar = (done * round(share * length)).ljust(length, left)
+                bar = (done * int(share * length)).ljust(length, left)
                 return f"{of_goal} {bar} {percent} {tail}".rstrip()
         for front in (of_goal, points):
             line = f"{front} {percent} {tails[-1]}".rstrip()
