@@ -466,7 +466,8 @@ def test_a_flag_before_a_verb_is_not_passed_over(
 ) -> None:
     assert run(flag, verb) == 2
     assert capsys.readouterr().err == (
-        f"sunpleat-bot: Got unexpected extra argument ({verb}); see sunpleat-bot --help\n"
+        f"sunpleat-bot: unexpected argument '{verb}'; a verb comes first, before its flags; "
+        "see sunpleat-bot --help\n"
     )
 
 

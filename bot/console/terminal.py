@@ -113,7 +113,7 @@ class Live(Display):
         if self._live is None:
             say(one_line(text))
         else:
-            self._live.console.print(one_line(text), markup=False)
+            self._live.console.print(one_line(text), markup=False, emoji=False)
 
     def ended(self, run: Run, path: Path, why: str) -> None:
         """Take the bar to where it ends, and sum up."""
