@@ -12,7 +12,7 @@ from bot.cli.options import RUNS_DIR, SEED
 from bot.console import streams
 from bot.journal.folder import find
 from bot.replay.summary import Summary, summarise
-from bot.words import count_of, duration, one_line
+from bot.words import count_of, duration, one_line, shorten
 
 
 @click.command(params=[RUNS_DIR, CONFIG, SEED])
@@ -47,4 +47,5 @@ def _rows(run: Summary) -> dict[str, str]:
         "started": run.started or "-",
         "last success": run.last_success or "-",
         "journal": str(run.journal),
+        **({"fault": shorten(run.fault)} if run.fault else {}),
     }
