@@ -695,6 +695,8 @@ def slow_run(tmp_path: Path) -> Path:
             line["elapsed_ms"] = 1000.5 if line["seq"] == 30 else 30.25
         if line["event"] == "run.ended":
             line["seconds"] = 3950.0
+    moved = {"token": "nextToken", "garland": "result.garland", "passed_over": {}}
+    lines.append({"seq": 99, "ts": "2026-11-30T04:00:00.000Z", "event": "layout", "wire": moved})
     path = tmp_path / "a run with spaces.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -727,6 +729,10 @@ ANSWERS: Final[dict[str, Callable[[list[str]], object]]] = {
     ),
     "What the service contradicted": lambda out: (
         len(out) == 1 and json.loads(out[0])["leaves"] == {"predicted": 3, "observed": 2}
+    ),
+    "Where the answers were laid out otherwise than before": lambda out: (
+        [json.loads(line) for line in out]
+        == [[99, "2026-11-30T04:00:00.000Z", "nextToken", "result.garland"]]
     ),
     "The board that took the longest, and its first and last line": lambda out: (
         json.loads(out[0]) == {"board": 7, "first": 36, "last": 43}
