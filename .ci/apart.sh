@@ -10,7 +10,7 @@ tidy() {
     for job in $(jobs -p); do
         kill -KILL "$job" 2>/dev/null || true
     done
-    wait
+    wait 2>/dev/null
     rm -rf --one-file-system "$folder"
 }
 trap tidy EXIT

@@ -29,11 +29,12 @@ from bot.errors import (
     NotAJournal,
     ServiceUnavailable,
     TokenRefused,
+    TryLater,
 )
 from bot.journal import events, writer
 from bot.journal.events import INIT, Event
 from bot.journal.folder import dated_ahead, journal_path, last_start, new_run_id, newest
-from bot.journal.lock import lock
+from bot.journal.lock import is_played, lock
 from bot.journal.reader import is_compressed, parse_time
 from bot.journal.writer import Journal
 from bot.rules import Action, State
@@ -336,7 +337,13 @@ def _check_goal(run: Run, goal: Goal, path: Path) -> None:
 
 
 def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
-    """Say which unfinished run is left; one that lacks its last line alone is given it."""
+    """Say which unfinished run is left; one that lacks its last line alone is given it.
+
+    Raises:
+        TryLater: another bot writes it.
+    """
+    if is_played(path):
+        raise TryLater(f"another bot writes the journal {path}; nothing was sent")
     try:
         run, size, cut_bytes = recover(path)
     except (JournalError, NotAJournal) as exc:

@@ -41,8 +41,8 @@ from bot.journal.reader import (
 )
 from bot.rules import Action, State
 from bot.run import Run, action_taken, spec_digest
-from bot.wire.fields import expectation, field_spelled, public_fields
-from bot.wire.paths import parse_path
+from bot.wire.fields import FINAL_SCORE, SCORE, expectation, field_spelled, public_fields
+from bot.wire.paths import fold_name, parse_path
 from bot.wire.reading import Layout, layout_from_json
 
 MAX_PROBLEMS: Final = 10
@@ -253,7 +253,7 @@ def _check_order(run: Run, event: Event) -> LineError | None:
 
 
 def _next(run: Run) -> tuple[frozenset[type], str]:
-    if run.started is None:
+    if run.started is None and run.next_seq == 0:
         return frozenset({RunStarted}), "run.started first"
     if run.is_over:
         return frozenset(), "nothing after the end"
@@ -469,7 +469,7 @@ def _check_divergence(run: Run, event: FieldsDiverged) -> Iterator[LineError]:
     for label, pair in event.fields.items():
         field = f"fields.{label}"
         name = _name_of(layout, label)
-        if name is None:
+        if name is None or name not in expected:
             yield LineError(field, pair, "a field of the service's answers")
         elif not isinstance(pair, dict) or pair.keys() != {"predicted", "observed"}:
             yield LineError(field, pair, "predicted and observed")
@@ -493,6 +493,8 @@ def _name_of(layout: Layout, label: str) -> str | None:
     names = at_path or {name for place, name in places if place[-1] == label}
     if len(names) == 1:
         return names.pop()
+    if fold_name(path[-1]) == fold_name(FINAL_SCORE):
+        return SCORE
     return field_spelled(path[-1]) or field_spelled(label)
 
 

@@ -347,7 +347,7 @@ def test_an_audit_is_paced_like_play_on_the_same_service(
     journal: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from bot.cli import replay as verb
+    from bot.cli import auditing
 
     seen = []
 
@@ -356,7 +356,7 @@ def test_an_audit_is_paced_like_play_on_the_same_service(
         raise ServiceUnavailable("enough is known")
 
     (journal.parent / ".local-key").write_bytes(b"key")
-    monkeypatch.setattr(verb, "new_client", new_client)
+    monkeypatch.setattr(auditing, "new_client", new_client)
     assert process.run(["replay", str(journal), *flags, "--against", against]) == 69
     assert seen[0].limits.max_rps == expected
     assert seen[0].base_url == against

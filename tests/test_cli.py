@@ -253,7 +253,7 @@ def test_a_service_out_of_reach_is_told_in_one_line_with_what_to_do(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    for part in ("sunpleat-bot: ", url, "`check`", "`--local`"):
+    for part in ("sunpleat-bot: ", f" at {urlsplit(url).netloc}", "`check`", "`--local`"):
         assert part in said.err
     assert list(Path("runs").glob("*.jsonl")) == []
 
@@ -265,7 +265,7 @@ def test_a_service_that_stays_away_is_given_up_after_the_time_that_was_set(
         call = flags(base_url=server.url, give_up_after=0.1, max_rps=0)
         assert run(*call, "--quiet", "--json") == 69
         said = capsys.readouterr()
-        assert f"at {server.url}, sent once: HTTP 503" in said.err
+        assert f"at 127.0.0.1:{server.port}, sent once: HTTP 503" in said.err
     assert json.loads(said.out)["end_reason"] is None
     assert last_event(only_journal(Path("runs")))["exit_code"] == 69
 
@@ -276,7 +276,7 @@ def test_a_service_that_stays_away_is_given_up_after_the_time_that_was_set(
     [
         (404, {"error": "none"}, 69, "no such game at this address; look at --base-url"),
         (402, {}, 69, "asks to be paid"),
-        (200, {"stateToken": "t", "state": {"garland": [1, 2, 3]}}, 76, "wire.garland"),
+        (200, {"stateToken": "t", "state": {"garland": [1, 2, 3]}}, 76, "has garland [1, 2, 3]"),
     ],
     ids=["404", "402", "another game"],
 )

@@ -44,7 +44,7 @@ from bot.verify import recover
 
 EVIL: Final = "\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
 HARMLESS: Final = r"\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
-EVIL_503: Final = reply(401, {"reason": EVIL})
+EVIL_401: Final = reply(401, {"reason": f"invalid token {EVIL}"})
 
 
 # Streams
@@ -130,7 +130,7 @@ def test_a_log_in_json_has_the_same_on_each_line(
         72,
         1,
     )
-    assert (this_call["failed"], this_call["causes"]) == (1, "1 transient")
+    assert (this_call["failed"], this_call["causes"]) == (1, "1 trouble")
 
 
 def test_a_log_says_from_time_to_time_how_far_it_is(
@@ -163,7 +163,7 @@ def test_what_a_service_says_cannot_forge_a_line_of_a_log(
     run: Callable[..., tuple[int, Run, Path]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    spoil = instead(401, {"reason": EVIL})
+    spoil = instead(401, {"reason": f"invalid token {EVIL}"})
     display = Lines(as_json=as_json)
     code, _, _ = run(display, service=Mortal({4: spoil, 5: spoil}))
     display.notice(EVIL)
@@ -174,7 +174,7 @@ def test_what_a_service_says_cannot_forge_a_line_of_a_log(
     parse: Callable[[str], Mapping[str, str]] = json.loads if as_json else parse_logfmt
     events = [parse(line)["event"] for line in said.splitlines()]
     assert events[:3] == ["playing", "request failed", "request failed"]
-    assert events[3:5] == ["this call", "abandoned"]
+    assert events[3:5] == ["this call", "suspended"]
 
 
 # A terminal
@@ -267,7 +267,7 @@ def test_a_terminal_shows_the_time_to_go_while_it_plays(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_terminal_is_not_moved_by_what_a_service_says(tmp_path: Path) -> None:
-    with StandIn(in_order(None, None, EVIL_503, None, EVIL_503, EVIL_503)) as server:
+    with StandIn(in_order(None, None, EVIL_401, None, EVIL_401, EVIL_401)) as server:
         terminal = Terminal(tmp_path, *flags(base_url=server.url, max_rps=0))
         text = terminal.read()
     assert terminal.process.returncode == 77
@@ -277,7 +277,7 @@ def test_a_terminal_is_not_moved_by_what_a_service_says(tmp_path: Path) -> None:
     assert "\x9b" not in text
     assert HARMLESS.split(" [")[0] in plain(text).replace("\r\n", "")
     assert "\r\nbanked" not in plain(text)
-    assert "\r\nabandoned\r\n" in plain(text)
+    assert "\r\nsuspended\r\n" in plain(text)
 
 
 @pytest.mark.slow
@@ -428,9 +428,9 @@ def test_several_displays_are_all_told(
 def test_the_bar_promises_no_further_attempt_where_there_is_none(
     run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(Live(), service=Mortal({3: instead(404, b"")}))
+    run(Live(), service=Mortal({2: instead(404, b"")}))
     said = plain(capsys.readouterr().err)
-    assert "next: HTTP 404" in said
+    assert "flip 2: HTTP 404" in said
     assert "again in" not in said
 
 
@@ -447,7 +447,7 @@ def test_the_bar_is_shown_on_any_stream_and_put_away(
     assert said.startswith("before the bar\n")
     assert re.search(r"\d\d:\d\d:\d\dZ next: HTTP 503 .*; again in (0\.\d|1\.0) s", said)
     assert "3,030 of 3,030" in said
-    assert re.search(r"this call .*, 70 actions, 1 failed: 1 transient", said)
+    assert re.search(r"this call .*, 70 actions, 1 failed: 1 trouble", said)
 
 
 # Figures
@@ -465,12 +465,12 @@ def test_percentiles_are_of_all_answers() -> None:
 def test_the_time_to_go_is_not_known_before_the_first_award(
     run: Callable[..., tuple[int, Run, Path]],
 ) -> None:
-    _, run, _ = run(Display(), bank_at=215)
+    _, played, _ = run(Display(), bank_at=215)
     figures = Figures()
     figures.first_score = 215
-    assert figures.seconds_to_go(run) is None
+    assert figures.seconds_to_go(played) is None
     figures.first_score = 0
-    assert figures.seconds_to_go(run) is None  # nothing is left
+    assert figures.seconds_to_go(played) is None  # nothing is left
 
 
 def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

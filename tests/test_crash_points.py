@@ -31,7 +31,7 @@ from standins import Call, journal_lines, play
 from bot.client.limits import Limits
 from bot.journal import writer
 from bot.journal.events import EVENT_NAMES
-from bot.journal.recover import recover
+from bot.verify import recover
 
 pytestmark = pytest.mark.slow
 
@@ -100,14 +100,14 @@ def finish(runs_dir: Path) -> int:
     clock.advance(60)
     outcome = play(service, runs_dir, clock)
     assert outcome.exit_code == 0
-    assert outcome.ledger.state.score == 3030
+    assert outcome.run.score == 3030
     lines = list(journal_lines(outcome.path, "action"))
     assert [json.dumps(line["action"]) for line in lines] == [*unbroken_actions()]
     assert sum(int(str(line["award"])) for line in lines) == 3030
     recovered = recover(outcome.path)
     assert recovered.cut_bytes == 0
-    assert recovered.ledger.is_over
-    assert recovered.ledger.tally.requests <= 1 + 70 + 3
+    assert recovered.run.is_over
+    assert recovered.run.requests <= 1 + 70 + 3
     return len(service.requests)
 
 

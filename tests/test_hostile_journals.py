@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from bot.errors import BotError
 from bot.journal.folder import latest, newest
-from bot.run import Run
 from bot.journal.reader import is_finished, parse_line, read_lines
-from bot.verify import Recovered, recover
 from bot.replay.summary import summarise, summarise_all
-from bot.replay.verify import Verification
 from bot.rules import State
+from bot.run import Run
+from bot.verify import Recovered, Verification, recover, take
 
 NAME: Final = "20261130T024107Z-seed7-00ff.jsonl"
 JOURNALS: Final[dict[str, Callable[[], bytes]]] = {
@@ -29,7 +28,7 @@ JOURNALS: Final[dict[str, Callable[[], bytes]]] = {
     "stopped": stopped,
 }
 READERS: Final[list[Callable[[Path], object]]] = [
-    lambda path: Verification(path).run(),
+    lambda path: Verification(path).read_all(),
     is_finished,
     summarise,
     lambda path: newest(path.parent, "local", 7),
@@ -59,11 +58,11 @@ def read_every_way(path: Path) -> Recovered | None:
 
 def states_along(path: Path) -> list[State]:
     """Return the state before the first line of a sound journal and after each."""
-    ledger = Ledger()
-    states = [ledger.state]
+    run = Run()
+    states = [run.state]
     for line in read_lines(path):
-        assert not list(ledger.take(parse_line(line)))
-        states.append(ledger.state)
+        assert take(run, parse_line(line)) == []
+        states.append(run.state)
     return states
 
 

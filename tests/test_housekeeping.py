@@ -20,12 +20,12 @@ from typing import Final
 
 import pytest
 from calls import told
-from eventful import abandoned, plain, stopped
+from eventful import plain, stopped
 from harness import run_events, started, write_journal
 
 from bot.errors import JournalError, NotAJournal, UsageError
 from bot.journal import housekeeping, lock, reader, writer
-from bot.journal.events import RunStarted
+from bot.journal.events import RunAbandoned, RunStarted
 from bot.journal.folder import LATEST, find, journal_path, latest
 from bot.journal.housekeeping import Chore, carry_out, plan
 from bot.journal.reader import is_finished, last_entries, read_lines
@@ -422,6 +422,13 @@ def test_a_short_gzipped_journal_is_read_once(
     path.write_bytes(gzip.compress(plain()))
     monkeypatch.setattr(reader, "_read_to_the_end", None)
     assert seqs(path) == all_seqs(plain())
+
+
+def abandoned() -> bytes:
+    """Return the journal of a run that was given up."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [*run_events(RUN)[:5], RunAbandoned("the service refuses the token")]
+        return write_journal(Path(folder), RUN, lines).read_bytes()
 
 
 @pytest.mark.parametrize(

