@@ -287,7 +287,7 @@ def _check_action(run: Run, event: ActionTaken) -> tuple[State, list[LineError]]
         [
             LineError(name, logged, repr(right))
             for name, logged, right in zip(event._fields, event, expected, strict=True)
-            if logged != right
+            if not _is_equal(logged, right)
         ]
         if not _is_alike(event, expected)
         else []
