@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 
 from bot import rules, strategy
 from bot.errors import TokenRefused
@@ -188,6 +189,30 @@ def action_taken(
         attempts=attempts,
         elapsed_ms=elapsed_ms,
     )
+
+
+def points_an_hour(points: float, seconds: float) -> float | None:
+    """Return the pace of `points` earned in `seconds`; None while there is no time to tell by."""
+    return _ratio(points, seconds, 3600)
+
+
+def time_to_go(points_left: float, points: float, seconds: float) -> float | None:
+    """Return the seconds that `points_left` take at the pace of `points` earned in `seconds`.
+
+    None while nothing was earned; 0 where nothing is left.
+    """
+    return _ratio(max(0, points_left), points, seconds)
+
+
+def _ratio(part: float, whole: float, times: float) -> float | None:
+    """Return so many times `part` / `whole`; None beyond all numbers, which a journal may hold."""
+    if whole <= 0:
+        return None
+    try:
+        value = part / whole * times
+    except OverflowError:
+        return None
+    return round(value, 1) if math.isfinite(value) else None
 
 
 def spec_digest(spec: object) -> str | None:

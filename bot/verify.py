@@ -438,10 +438,15 @@ def _check_retry(run: Run, event: Retried) -> Iterator[LineError]:
 
 
 def _check_failure(run: Run, field: str, action: dict[str, object]) -> Iterator[LineError]:
-    if run.pending is not None and action != run.pending:
+    parsed = _parse(action)
+    if run.pending is not None and not _is_equal(action, run.pending):
         yield LineError(field, action, f"{run.pending} again")
-    elif _parse(action) not in rules.legal_actions(run.state):
+    elif parsed not in rules.legal_actions(run.state) or not _is_as_written(action, parsed):
         yield LineError(field, action, "a legal action")
+
+
+def _is_as_written(logged: dict[str, object], action: Action | None) -> bool:
+    return action is not None and _is_equal(logged, action.to_json())
 
 
 def _parse(action: dict[str, object] | None) -> Action | None:

@@ -55,9 +55,10 @@ class SampleRun:
         self.path = journal_path(runs_dir, run_id)
         self.now = began
         self.goal = goal
+        self._is_open = True
         self._random = random.Random(7)
         self._record = Record(writer.create(self.path, lambda: self.now), Run())
-        self._record.write(
+        self.write(
             events.RunStarted(
                 journal_version=events.JOURNAL_VERSION,
                 run_id=run_id,
@@ -81,7 +82,10 @@ class SampleRun:
         self.close()
 
     def close(self) -> None:
-        self._record.journal.close()
+        """Let go of the journal; nobody plays the run any more."""
+        if self._is_open:
+            self._record.journal.close()
+            self._is_open = False
 
     @property
     def run(self) -> Run:

@@ -24,7 +24,6 @@ from bot.words import count_of, one_line
 
 if TYPE_CHECKING:
     from bot.replay.audit import Findings
-    from bot.replay.film import Film
 
 
 class _Service(BaseUrl):
@@ -89,7 +88,7 @@ def replay(
     """Prove a run: play its journal again by the rules, and compare every line.
 
     RUN is a path, a run id, or latest. A run that is unfinished is verified as far as it goes.
-    The settings for talking to a service count with --against alone.
+    How to talk to a service (--max-rps and so on) matters with --against only.
     """
     if is_watching and (against is not None or as_json):
         raise click.UsageError("--watch goes neither with --against nor with --json")
@@ -121,20 +120,17 @@ def _watch(path: Path) -> int:
     Raises:
         NotAJournal: the file cannot be read, or is no journal.
     """
-    from bot.replay import film  # noqa: PLC0415 - few replays are watched
+    from bot.replay import watch  # noqa: PLC0415 - few replays are watched
 
     verification = Verification(path)
-    moves = film.moves(verification)
     if _is_screen():
-        reel = film.Film()
-        for move in moves:
-            reel.add(move)
-        _show(reel, verification)
+        film = watch.Film(verification)
+        with handling(_end, signal.SIGTERM, signal.SIGHUP):
+            watch.show(film, sys.stdin.fileno(), sys.stdout.fileno())
+        film.finish()
     else:
-        from bot.replay.drawing import describe_move  # noqa: PLC0415
-
-        for number, move in enumerate(moves, 1):
-            streams.answer(describe_move(number, move))
+        for number, move in enumerate(watch.moves(verification), 1):
+            streams.answer(watch.describe(number, move))
     if verification.is_verified:
         return AS_ASKED
     _tell(verification, None, as_json=False)
@@ -163,7 +159,7 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
     if not as_json or not run.is_over:
         tell(one_line(_verdict(verification)))
     if verification.torn_bytes:
-        tell(f"passed over: a last line that was cut off after {verification.torn_bytes} bytes")
+        tell(f"ignored: a last line that was cut off after {verification.torn_bytes} bytes")
     if findings is not None and not as_json:
         tell(
             f"asked the service about {count_of(findings.asked, 'move')}: {findings.agreed:,} "
@@ -193,23 +189,6 @@ def _is_screen() -> bool:
     ends = (sys.stdin, sys.stdout)
     is_terminal = all(end is not None and end.isatty() for end in ends)
     return is_terminal and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-
-
-def _show(reel: Film, verification: Verification) -> None:
-    """Show a film until it is quit."""
-    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-
-    from bot.replay import watch as watching  # noqa: PLC0415
-    from bot.replay.keyboard import Keyboard  # noqa: PLC0415
-    from bot.replay.projector import Projector  # noqa: PLC0415
-
-    run_id = one_line(verification.run_id or "")
-    projector = Projector(reel, run_id, verification.run.goal.bank_at)
-    with (
-        handling(_end, signal.SIGTERM, signal.SIGHUP),
-        Keyboard(sys.stdin.fileno()) as keyboard,
-    ):
-        watching.watch(projector, Console(), keyboard)
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

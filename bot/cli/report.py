@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import secrets
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from bot.cli.config import CONFIG
 from bot.cli.options import RUNS_DIR, SEED, FileName
 from bot.console import streams
-from bot.errors import ConfigError, JournalError, NotAJournal, UsageError
-from bot.journal.folder import SUFFIXES, find, journals
-from bot.journal.lock import is_played
-
-if TYPE_CHECKING:
-    from bot.report.overview import Summary
-    from bot.report.story import Story
+from bot.errors import ConfigError, JournalError, UsageError
+from bot.journal.folder import SUFFIXES, find
+from bot.replay.summary import summarise_all
 
 PARTS: Final = ("jinja2", "vl_convert")
 """Packages that only the report needs."""
@@ -55,7 +50,7 @@ def report(
         return report_all(runs_dir, Path(output) if output else None)
     path = find(runs_dir, run, seed=seed)
     story = read_story(path)
-    page = run_page(story, datetime.now(UTC), is_running=_is_running(story))
+    page = run_page(story, datetime.now(UTC))
     write_page(Path(output) if output else Path(f"{story.run_id}.html"), page)
     return 0
 
@@ -69,8 +64,11 @@ def report_all(runs_dir: Path, output: Path | None) -> int:
             raise UsageError(f"there is no runs folder {runs_dir}")
     except OSError as exc:
         raise JournalError(f"cannot read the runs folder {runs_dir}: {exc.strerror}") from exc
-    page = overview_page(runs_dir, _summaries(runs_dir), datetime.now(UTC))
-    write_page(output or Path("runs.html"), page)
+    output = output or Path("runs.html")
+    page = overview_page(
+        runs_dir, summarise_all(runs_dir), datetime.now(UTC), _names_in(output.parent)
+    )
+    write_page(output, page)
     return 0
 
 
@@ -119,23 +117,9 @@ def _write_beside(target: Path, page: str) -> None:
         raise
 
 
-def _summaries(runs_dir: Path) -> Iterator[Summary]:
-    """Read every run in the folder, the newest first."""
-    from bot.report.overview import summarize, unreadable  # noqa: PLC0415
-    from bot.report.story import read_story  # noqa: PLC0415
-
-    newest_first = sorted(journals(runs_dir), key=lambda item: item[1].name, reverse=True)
-    for _, path in newest_first:
-        try:
-            story = read_story(path)
-            yield summarize(story, is_running=_is_running(story))
-        except NotAJournal as exc:
-            yield unreadable(path.name, str(exc))
-
-
-def _is_running(story: Story) -> bool:
-    """Tell whether a bot plays the run of this journal now."""
-    started = story.started
-    if started is None or story.run.is_over:
-        return False
-    return is_played(story.path)
+def _names_in(folder: Path) -> frozenset[str]:
+    """Return the names of the files in a folder; none where it cannot be read."""
+    try:
+        return frozenset(path.name for path in folder.iterdir())
+    except OSError:
+        return frozenset()

@@ -12,7 +12,7 @@ from bot.cli.options import RUNS_DIR, SEED
 from bot.console import streams
 from bot.journal.folder import find
 from bot.replay.summary import Summary, summarise
-from bot.words import count_of, duration, one_line
+from bot.words import count_of, duration, one_line, shorten
 
 
 @click.command(params=[RUNS_DIR, CONFIG, SEED])
@@ -21,7 +21,7 @@ from bot.words import count_of, duration, one_line
 def status(run: str, runs_dir: Path, seed: int | None, *, as_json: bool) -> int:
     """Show where a run stands: score, rate, time to go, retries, last success.
 
-    RUN is a path, a run id, or latest, which is the default. A bot may play it at the time.
+    RUN is a path, a run id, or latest, which is the default. A bot may be playing it.
     """
     summary = summarise(find(runs_dir, run, seed=seed))
     if as_json:
@@ -47,4 +47,5 @@ def _rows(run: Summary) -> dict[str, str]:
         "started": run.started or "-",
         "last success": run.last_success or "-",
         "journal": str(run.journal),
+        **({"fault": shorten(run.fault)} if run.fault else {}),
     }

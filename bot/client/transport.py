@@ -153,6 +153,9 @@ class _WatchedMixin:
         self.watchdog.watch(self.sock)
 
     def request(self, *args: Any, **kwargs: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.watchdog.watch(self.sock)
         self._held = b""
         super().request(*args, **kwargs)  # type: ignore[misc]  # likewise
 
@@ -164,8 +167,6 @@ class _WatchedMixin:
 
     def getresponse(self) -> Any:
         held, self._held = self._held, None
-        if self.sock is not None:
-            self.watchdog.watch(self.sock)
         self.send(held or b"")
         return super().getresponse()  # type: ignore[misc]  # likewise
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bot.run import Run, time_to_go
 from bot.words import count_of, duration
-
-if TYPE_CHECKING:
-    from bot.run import Run
 
 
 class Figures:
@@ -41,9 +38,8 @@ class Figures:
 
         None while that is unknown, and once there is nothing left to go.
         """
-        gained = run.state.score - self.first_score
-        left = run.goal.bank_at - run.state.score
-        return left * self.seconds / gained if gained > 0 and left > 0 else None
+        left = run.goal.bank_at - run.score
+        return time_to_go(left, run.score - self.first_score, self.seconds) if left > 0 else None
 
     @property
     def causes(self) -> str:
