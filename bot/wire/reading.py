@@ -403,8 +403,9 @@ def _heed(settings: WireSettings, found: _Answer, answer: object) -> None:
     }
     if TOKEN in settings.paths:
         token = named.get(TOKEN)
-        is_text = token is not None and isinstance(token.value, str)
-        found.tokens = [(0, token.path, token.value)] if is_text else []
+        found.tokens = []
+        if token is not None and isinstance(token.value, str):
+            found.tokens = [(0, token.path, token.value)]
     if GARLAND in settings.paths:
         found.garlands = [named[GARLAND]] if GARLAND in named else []
     at_will = [place for name, place in named.items() if name not in (TOKEN, GARLAND)]
