@@ -33,7 +33,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "solver": ("test_solver",),
     "rules": ("test_rules",),
     "strategy": ("test_strategy",),
-    "wire": ("test_wire",),
+    "wire": tuple(f"wire/test_{name}" for name in ("paths", "reading", "sayings", "values")),
     "journal": ("test_journal", "test_ledger", "test_housekeeping"),
     "replay": ("test_replay", "test_audit", "test_watch", "test_runs"),
 }
