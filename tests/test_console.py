@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,7 @@ from bot.client.limits import Limits
 from bot.console import displays, streams, terminal
 from bot.console.displays import Display, Lines, Quiet, Several, choose_display
 from bot.console.figures import Figures
-from bot.console.terminal import Live
+from bot.console.terminal import Live, Progress
 from bot.errors import OutputError
 from bot.run import Run
 from bot.verify import recover
@@ -486,3 +487,96 @@ def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyP
 def test_a_result_that_nobody_waits_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     streams.answer("verified")
+
+
+def test_a_result_is_written_whole_to_a_pipe_that_takes_it_bit_by_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, pipe = os.pipe()
+    os.set_blocking(pipe, False)
+    text = "x" * 1_000_000
+    read: list[bytes] = []
+
+    def read_slowly() -> None:
+        while piece := os.read(reader, 10_000):
+            read.append(piece)
+
+    thread = threading.Thread(target=read_slowly)
+    thread.start()
+    with os.fdopen(pipe, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        streams.answer(text)
+        monkeypatch.undo()
+    thread.join()
+    os.close(reader)
+    assert b"".join(read) == text.encode() + b"\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_result_that_a_file_takes_in_part_is_lost_and_told(
+    unbuffered: str, tmp_path: Path
+) -> None:
+    for name in ("a", "b", "c", "d", "e", "f"):
+        assert run_bot(tmp_path, "--local", "--quiet", "--bank-at=0", f"--seed={ord(name)}")
+    whole = run_bot(tmp_path, "runs", "--json").stdout
+    ended = subprocess.run(
+        ["sh", "-c", 'ulimit -f 1; exec "$@" >out', "sh", *BOT, "runs", "--json"],  # 512 bytes
+        cwd=tmp_path,
+        env=environment(PYTHONUNBUFFERED=unbuffered),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert len(whole) > 1024
+    assert ended.returncode == 74
+    assert "cannot write the result: File too large" in ended.stderr
+
+
+# The bar
+
+
+PACE: Final = "10 actions a second"
+TO_GO: Final = "12 min 05 s to go"
+RUN: Final = Progress(757_485, 1_000_000, 2858, 9.7, 725.0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (30, "757,485 75% 12 min 05 s to go"),
+        (41, "757,485 75% 12 min 05 s to go"),
+        (42, "757,485 of 1,000,000 75% 12 min 05 s to go"),
+        (52, "757,485 of 1,000,000 ######... 75% 12 min 05 s to go"),
+        (79, f"757,485 of 1,000,000 {'#' * 16}...... 75% 2,858 boards, 12 min 05 s to go"),
+        (96, f"757,485 of 1,000,000 {'#' * 13}..... 75% 2,858 boards, {PACE}, 12 min 05 s to go"),
+        (160, f"757,485 of 1,000,000 {'#' * 30}{'.' * 10} 75% 2,858 boards, {PACE}, {TO_GO}"),
+    ],
+    ids=str,
+)
+def test_the_bar_gives_way_before_points_percent_and_time_to_go(
+    columns: int, expected: str
+) -> None:
+    assert RUN.line(columns, done="#", left=".") == expected
+    assert len(expected) <= columns
+
+
+def test_a_run_whose_threshold_is_nothing_is_all_done() -> None:
+    line = Progress(0, 0, 0, 0.0, None).line(80, done="#")
+    assert re.fullmatch("0 of 0 #{39} 100% 0 boards, 0 actions a second", line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTSTP])
+def test_the_cursor_is_never_hidden(number: int, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "--local", "--bank-at=10000000")
+    seen = ""
+    for piece in terminal.pieces():
+        seen += piece
+        if " to go" in seen:
+            break
+    terminal.process.send_signal(number)
+    if number == signal.SIGTSTP:
+        terminal.process.kill()
+    seen += terminal.read()
+    assert "\x1b[?25l" not in seen

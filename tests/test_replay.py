@@ -852,7 +852,7 @@ def test_a_torn_last_line_is_said_and_no_fault(
     path.write_bytes(b"".join(lines_of(eventful())[:-1]) + torn)
     code, out, _ = replay(capsys, str(path))
     assert code == 0
-    assert f"passed over: a last line that was cut off after {len(torn)} bytes" in out
+    assert f"ignored: a last line that was cut off after {len(torn)} bytes" in out
 
 
 @pytest.mark.parametrize(

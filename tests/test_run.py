@@ -174,7 +174,7 @@ def test_a_divergence_is_at_hand_until_the_next_line() -> None:
     told.fail(CLEARING)
     seen = [told.run.diverged]
     assert told.diverge(leaves=2) == []
-    fields = {"leaves": {"predicted": 3, "observed": 2}}
+    fields: dict[str, dict[str, object]] = {"leaves": {"predicted": 3, "observed": 2}}
     seen.append(told.run.diverged)
     assert told.tell(events.RunSuspended("it contradicts", 76)) == []
     seen.append(told.run.diverged)

@@ -750,9 +750,9 @@ def slow_run(tmp_path: Path) -> Path:
     for minutes, line in enumerate(lines):
         line["ts"] = f"2026-11-30T{2 + minutes // 40:02}:{minutes % 40:02}:30.250Z"
         if line["event"] == "action":
-            line["elapsed_ms"] = 1000.5 if line["seq"] == 30 else 30.25
+            line["elapsed_ms"] = 1000.5 if line["seq"] == 31 else 30.25
         if line["event"] == "run.ended":
-            line["seconds"] = 3950.0
+            line["seconds"] = 3940.0
     path = tmp_path / "a run with spaces.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -767,18 +767,18 @@ def actions() -> Iterator[dict[str, Any]]:
 ANSWERS: Final[dict[str, Callable[[list[str]], object]]] = {
     "Points an hour, of a run that has ended": lambda out: out == ["1800"],
     "Points in each hour of the day": lambda out: (
-        out == ["2026-11-30T02 1445", "2026-11-30T03 530"]
+        out == ["2026-11-30T02 1440", "2026-11-30T03 530"]
     ),
     "The ten slowest requests": lambda out: (
-        len(out) == 10 and json.loads(out[0])[:2] == [1000.5, 30] and json.loads(out[1])[0] == 30.25
+        len(out) == 10 and json.loads(out[0])[:2] == [1000.5, 31] and json.loads(out[1])[0] == 30.25
     ),
     "All retries": lambda out: (
-        len(out) == 5
+        len(out) == 6
         and json.loads(out[2])[1:3] == [{"type": "next"}, 1]
         and json.loads(out[0])[1] == "init"
     ),
-    "Retries by cause": lambda out: [line.split()[0] for line in out] == ["4", "1"],
-    "The score now, of a run that is being played": lambda out: out == ["1975"],
+    "Retries by cause": lambda out: [line.split()[0] for line in out] == ["4", "2"],
+    "The score now, of a run that is being played": lambda out: out == ["1970"],
     "Every sitting: when it began, and how the one before had ended": lambda out: (
         [json.loads(line)[1] for line in out]
         == ["run.started", "run.suspended", "run.resumed", "run.ended"]
@@ -786,8 +786,12 @@ ANSWERS: Final[dict[str, Callable[[list[str]], object]]] = {
     "What the service contradicted": lambda out: (
         len(out) == 1 and json.loads(out[0])["leaves"] == {"predicted": 3, "observed": 2}
     ),
+    "Where the answers were laid out otherwise than before": lambda out: (
+        [json.loads(line) for line in out]
+        == [[53, "2026-11-30T03:13:30.250Z", "stateToken", "observation.garland"]]
+    ),
     "The board that took the longest, and its first and last line": lambda out: (
-        json.loads(out[0]) == {"board": 7, "first": 36, "last": 43}
+        json.loads(out[0]) == {"board": 7, "first": 37, "last": 44}
     ),
 }
 """What each command of the page has to print for `slow_run`."""

@@ -899,3 +899,23 @@ def test_a_folder_without_a_name_is_refused_after_a_verb_too(call: Call, sent: l
     said = call("runs", "--prune", "--keep=0", "--yes", "--runs-dir=")
     assert (said.code, sent) == (2, [])
     assert "it is empty" in said.err
+
+
+@pytest.mark.parametrize("home", [None, "", "relative"], ids=str)
+def test_a_tilde_without_a_home_is_refused(
+    home: str | None, call: Call, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if home is None:
+        monkeypatch.delenv("HOME", raising=False)
+    else:
+        monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("SUNPLEAT_RUNS_DIR", "~/runs")
+    why = "~ stands for no folder, since HOME does not name one"
+    expected = f"expected the name of a folder, got '~/runs': {why}"
+    message = f"environment variable SUNPLEAT_RUNS_DIR: {expected}"
+    assert_refused(call(), 78, message, sent)
+
+
+@pytest.mark.parametrize("name", ["runs", "my runs", "it's", "läufe", "a/b", ".", "-"])
+def test_an_ordinary_name_of_a_folder_is_taken(name: str, taken: Callable[..., Settings]) -> None:
+    assert taken(f"--runs-dir={name}").runs_dir == Path(name)

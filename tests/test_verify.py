@@ -243,6 +243,81 @@ def test_each_total_that_is_not_the_sum_of_the_lines_is_told(field: str) -> None
     assert told.tell(ENDED._replace(**{field: wrong})) == [problem]
 
 
+@pytest.mark.parametrize(("second", "said"), [(1, []), (5, ["seconds"])], ids=["back", "on"])
+def test_time_on_a_clock_that_went_back_is_not_held_against_a_run(
+    second: float, said: list[str]
+) -> None:
+    told = Telling(215)
+    assert told.tell(told.line_of(CLEARING), 3) == []
+    assert told.tell(told.line_of(rules.BANK), second) == []
+    ended = told.run.totals()._replace(seconds=77.0)
+    assert [text.split()[0] for text in told.tell(ended, second)] == said
+
+
+@pytest.mark.parametrize("resumed", [1, 1000], ids=["set back", "set forward"])
+def test_a_clock_that_is_set_between_sittings_changes_no_total(resumed: float) -> None:
+    told = Telling(215)
+    assert told.tell(told.line_of(CLEARING), 30) == []
+    assert told.tell(RESUMED._replace(from_seq=1, bank_at=215), resumed) == []
+    assert told.tell(told.line_of(rules.BANK), resumed + 4) == []
+    ended = told.run.totals()
+    assert ended.seconds == 34
+    assert told.tell(ended._replace(seconds=35), resumed + 4) == ["seconds is 35, expected 34.0"]
+
+
+def test_a_line_may_be_of_the_same_moment_as_the_one_before_or_of_an_earlier_one() -> None:
+    told = Telling()
+    for second, action in ((5, FLIP[0]), (5, FLIP[0]), (2, CLEARING), (5, rules.NEXT_BOARD)):
+        assert told.tell(told.line_of(action), second) == []
+
+
+# Layouts
+
+
+MOVED: Final = {**WIRE, "token": "next.token", "leaves": "view.lives"}
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+def test_a_layout_line_may_stand_before_any_action(failures: int) -> None:
+    told = Telling()
+    for _ in range(failures):
+        assert told.fail(CLEARING) == []
+    assert told.tell(events.LayoutChanged(MOVED)) == []
+    assert told.act(CLEARING) == []
+    assert told.tell(events.LayoutChanged(WIRE)) == []
+    assert told.act(rules.NEXT_BOARD) == []
+
+
+@pytest.mark.parametrize(
+    ("wire", "expected"),
+    [
+        ({"garland": "g", "passed_over": {}}, "it does not say where the token was found"),
+        ({"token": "t"}, "it does not say where the token was found"),
+        ({"token": "t", "passed_over": {}, "moon": "m"}, "{'token': 't', 'passed_over': {}}"),
+    ],
+    ids=["no token", "nothing passed over", "no such field"],
+)
+def test_a_layout_line_that_cannot_be_is_told(wire: dict[str, Any], expected: str) -> None:
+    told = Telling()
+    assert told.tell(events.LayoutChanged(wire)) == [f"wire is {wire}, expected {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("wire", "expected"),
+    [(MOVED, []), (WIRE, ["fields.hearts is {'predicted': 3, 'observed': 2}, expected a field"])],
+    ids=["as it says", "as it does not say"],
+)
+def test_a_divergence_is_named_by_the_last_layout(
+    wire: dict[str, Any], expected: list[str]
+) -> None:
+    told = Telling()
+    moved = {**wire, "leaves": "view.hearts"} if wire is MOVED else wire
+    assert told.tell(events.LayoutChanged(moved)) == []
+    told.fail(CLEARING)
+    said = told.tell(events.FieldsDiverged({"hearts": {"predicted": 3, "observed": 2}}))
+    assert [text.removesuffix(" of the service's answers") for text in said] == expected
+
+
 # The first line
 
 
@@ -296,6 +371,12 @@ def test_a_first_line_that_cannot_be_is_told(changes: dict[str, Any], text: str)
         ({"move_budget": 4}, "move_budget is 4, expected 5"),
         ({"leaves": 2}, "leaves is 2, expected 3"),
         ({"attempts": 2}, "attempts is 2, expected 1"),
+        (
+            {"action": {"type": "flip", "count": 2.0}},
+            "action is {'type': 'flip', 'count': 2.0}, expected {'type': 'flip', 'count': 2}",
+        ),
+        ({"garland": [True, 2, 3]}, "garland is [True, 2, 3], expected [1, 2, 3]"),
+        ({"garland": [1, 2.0, 3]}, "garland is [1, 2.0, 3], expected [1, 2, 3]"),
         ({"token": "another", "elapsed_ms": 7.5}, None),
     ],
     ids=str,

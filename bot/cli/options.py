@@ -240,7 +240,7 @@ class Setting(click.Option):
             ConfigError: it is the configuration file, and the value is a bad one.
         """
         if self.needs and self.needs not in opts and self.name not in opts:
-            return self.get_default(ctx), ParameterSource.DEFAULT
+            return self.default, ParameterSource.DEFAULT
         value, source = super().consume_value(ctx, opts)
         if source is not ParameterSource.DEFAULT_MAP:
             return value, source
@@ -330,6 +330,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         type=click.IntRange(0, MAX_WHOLE),
         default=7,
         show_default=True,
+        metavar="N",
         help="Seed of the run. It only names the run: the garlands are the same for each.",
     ),
     _setting(
@@ -337,6 +338,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         type=click.IntRange(0, MAX_WHOLE),
         default=1_000_000,
         show_default=True,
+        metavar="N",
         help="Points at which to bank.",
     ),
     _setting(
@@ -416,12 +418,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         type=Contact(),
         default="",
         metavar="C",
-        help="Whom the service can reach about this bot; said with each request.",
+        help="Whom the service can reach about this bot, such as an e-mail address.",
     ),
     _setting(
         "--resume-only/--no-resume-only",
         default=False,
-        help="Only resume an unfinished run; where there is none, do nothing.",
+        help="Only resume an unfinished run; do nothing where there is none.",
     ),
     _setting("--quiet/--no-quiet", default=False, help="Print errors only."),
     _setting(
@@ -436,15 +438,15 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         type=PingUrl(),
         default="",
         metavar="URL",
-        help="Ask this URL at start (/start), success and failure (/EXIT CODE); {seed} in it "
-        "stands for the seed.",
+        help="Ping this URL: with /start when a call begins, as it is when all went well, with "
+        "/EXIT_CODE when not. {seed} in it stands for the seed.",
     ),
     _setting(
         "--metrics-file",
         type=FileName(),
         default="",
         metavar="FILE",
-        help="Write figures for Prometheus' textfile collector; {seed} in it stands for the seed.",
+        help="Write figures for Prometheus' textfile collector. {seed} in it stands for the seed.",
     ),
 )
 """Every setting, in the order of `--help`."""
@@ -467,8 +469,8 @@ TALKING: Final = tuple(
 """What `replay` needs to talk to a service, where one is to be asked."""
 SEED: Final = click.Option(
     ["--seed"],
-    type=click.IntRange(0, MAX_WHOLE),
+    type=int,
     metavar="N",
-    help="With latest: the latest run of this seed.  [default: of all]",
+    help="With latest: the latest run of this seed.  [default: of all seeds]",
 )
 """For a verb that looks at one run."""

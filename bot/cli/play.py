@@ -14,6 +14,7 @@ from bot.cli.monitoring import Metrics, Notifier
 from bot.cli.options import SETTINGS
 from bot.cli.settings import Settings, check_goal, resolve
 from bot.cli.signals import heeding
+from bot.cli.verbs import VERBS
 from bot.cli.wiring import local_service, new_client, new_clock, new_order, open_transport
 from bot.client.client import Client
 from bot.client.clock import StopRequest
@@ -23,8 +24,8 @@ from bot.errors import AS_ASKED, BotError, ConfigError, OutputError, Stopped, Tr
 from bot.player import Mode, Outcome
 
 
-@click.command(params=[*SETTINGS, CONFIG])
-@click.option("--fresh", is_flag=True, help="Begin a new run though one is unfinished.")
+@click.command(params=[*SETTINGS, CONFIG], context_settings={"allow_extra_args": True})
+@click.option("--fresh", is_flag=True, help="Begin a new run, even where one is unfinished.")
 @click.option(
     "--bank-now", is_flag=True, help="Bank the unfinished run with the points that it has."
 )
@@ -32,6 +33,9 @@ from bot.player import Mode, Outcome
 @click.pass_context
 def play(ctx: click.Context, /, *, fresh: bool, bank_now: bool, as_json: bool, **_: Any) -> int:
     """Play until the bank threshold; resume the unfinished run where there is one."""
+    if ctx.args:
+        hint = "; a verb comes first, before its flags" if ctx.args[0] in VERBS else ""
+        raise click.UsageError(f"unexpected argument {ctx.args[0]!r}{hint}", ctx)
     settings = resolve(ctx)
     is_resuming_only = settings.is_resuming_only
     if ctx.get_parameter_source("resume_only") is not ParameterSource.COMMANDLINE:

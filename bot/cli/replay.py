@@ -88,7 +88,7 @@ def replay(
     """Prove a run: play its journal again by the rules, and compare every line.
 
     RUN is a path, a run id, or latest. A run that is unfinished is verified as far as it goes.
-    The settings for talking to a service count with --against alone.
+    How to talk to a service (--max-rps and so on) matters with --against only.
     """
     if is_watching and (against is not None or as_json):
         raise click.UsageError("--watch goes neither with --against nor with --json")
@@ -159,7 +159,7 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
     if not as_json or not run.is_over:
         tell(one_line(_verdict(verification)))
     if verification.torn_bytes:
-        tell(f"passed over: a last line that was cut off after {verification.torn_bytes} bytes")
+        tell(f"ignored: a last line that was cut off after {verification.torn_bytes} bytes")
     if findings is not None and not as_json:
         tell(
             f"asked the service about {count_of(findings.asked, 'move')}: {findings.agreed:,} "

@@ -46,8 +46,8 @@ def runs(
 ) -> int:
     """List all runs, in the order of their starts; with --prune, make room.
 
-    --prune shows what it would do, and does it once that is agreed to: with --yes, or by a
-    person at a terminal. A run that is not over is never touched.
+    --prune shows what it would do, and does it once you agree: with --yes, or at a terminal.
+    An unfinished run is never touched.
     """
     if is_pruning and keep is None:
         raise click.UsageError("--prune needs --keep N, the finished runs to leave as they are")

@@ -21,7 +21,7 @@ from bot.words import count_of, duration, one_line, shorten
 def status(run: str, runs_dir: Path, seed: int | None, *, as_json: bool) -> int:
     """Show where a run stands: score, rate, time to go, retries, last success.
 
-    RUN is a path, a run id, or latest, which is the default. A bot may play it at the time.
+    RUN is a path, a run id, or latest, which is the default. A bot may be playing it.
     """
     summary = summarise(find(runs_dir, run, seed=seed))
     if as_json:

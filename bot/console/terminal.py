@@ -55,7 +55,7 @@ class Progress(NamedTuple):
             room = columns - len(f"{of_goal} {percent} {tail}") - 1
             if room >= SHORTEST_BAR:
                 length = min(room, LONGEST_BAR)
-                bar = (done * round(share * length)).ljust(length, left)
+                bar = (done * int(share * length)).ljust(length, left)
                 return f"{of_goal} {bar} {percent} {tail}".rstrip()
         for front in (of_goal, points):
             line = f"{front} {percent} {tails[-1]}".rstrip()
@@ -113,7 +113,7 @@ class Live(Display):
         if self._live is None:
             say(one_line(text))
         else:
-            self._live.console.print(one_line(text), markup=False)
+            self._live.console.print(one_line(text), markup=False, emoji=False)
 
     def ended(self, run: Run, path: Path, why: str) -> None:
         """Take the bar to where it ends, and sum up."""

@@ -387,7 +387,8 @@ def _collect(
             if after.phase == rules.ENDED:
                 found.fields.append(Place(SCORE, place, value))
         elif name not in (None, TOKEN) and place not in last.garlands:
-            if not isinstance(value, dict):
+            was_field = place in last.fields.get(str(name), ())
+            if was_field or not isinstance(value, dict):
                 found.fields.append(Place(str(name), place, value))
     del found.garlands[MAX_GARLANDS:], found.fields[MAX_FIELDS:]
     if settings.paths or settings.ignore:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import time
 from datetime import UTC, datetime, tzinfo
+from typing import Self
 
 import pytest
 
@@ -74,8 +75,8 @@ def test_a_clock_that_is_set_changes_the_wall_and_not_the_time_of_a_sitting(
 
     class Set(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:
-            return datetime(1970, 1, 1, tzinfo=tz)
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls(1970, 1, 1, tzinfo=tz)
 
     monkeypatch.setattr("bot.client.clock.datetime", Set)
     assert clock.wall().year == 1970

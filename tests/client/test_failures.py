@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,7 @@ def failure(
     *,
     is_under_way: bool = True,
     is_action: bool = True,
-    **headers: str,
+    **headers: Any,
 ) -> Failure:
     named = CaseInsensitiveDict({name.replace("_", "-"): value for name, value in headers.items()})
     return from_answer(status, named, body, now=NOW, is_under_way=is_under_way, is_action=is_action)

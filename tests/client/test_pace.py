@@ -246,7 +246,7 @@ def test_without_a_rate_nothing_is_waited_for_until_the_service_complains(
 def turns(paces: list[Pace], clock: FakeClock, seconds: float) -> list[float]:
     """Let each take its turns as soon as the one before was used; return all of them in order."""
     next_of = [(pace.take_turn(), number) for number, pace in enumerate(paces)]
-    taken = []
+    taken: list[float] = []
     began_at = clock.monotonic()
     while True:
         turn, number = min(next_of)

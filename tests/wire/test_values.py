@@ -98,7 +98,7 @@ def test_json_in_utf_8_is_read(body: bytes, value: object) -> None:
     ],
 )
 def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
-    with pytest.raises(BrokenAnswer, match="^the answer is no JSON"):
+    with pytest.raises(BrokenAnswer, match=r"^the answer is no JSON"):
         parse_json(body)
 
 
@@ -113,7 +113,7 @@ def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
     ids=["101 deep", "400 deep", "of both kinds", "100,000 deep"],
 )
 def test_what_is_nested_more_than_100_deep_cannot_be_understood(body: bytes) -> None:
-    with pytest.raises(Unreadable, match="^the answer is JSON nested too deeply to read$"):
+    with pytest.raises(Unreadable, match=r"^the answer is JSON nested too deeply to read$"):
         parse_json(body)
 
 
