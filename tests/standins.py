@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Self, TypeAlias
+from typing import BinaryIO, Final, NamedTuple, Self, TypeAlias
 
 from bot import rules
 from bot.client.client import Answered, Client, Failed

@@ -8,7 +8,6 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,11 +43,11 @@ from bot.errors import (
 from bot.journal import writer
 from bot.journal.folder import journal_path
 from bot.journal.lock import lock
-from bot.verify import recover
 from bot.player import Mode, Outcome
 from bot.rules import Action
 from bot.service import Answer
-from bot.strategy import EXACTLY, Goal
+from bot.strategy import Goal
+from bot.verify import recover
 
 RUN: Final = "20261129T120000Z-seed7-00ff"
 """A run that began on the day before every run of the fake clock."""
@@ -230,7 +229,7 @@ def test_a_refused_token_keeps_the_run_and_the_right_service_goes_on_with_it(
 
 def refusing(first: int) -> Mortal:
     """Return a service that takes no token from its request number `first` on."""
-    return Mortal({number: NO_TOKEN for number in range(first, 200)})
+    return Mortal(dict.fromkeys(range(first, 200), NO_TOKEN))
 
 
 def test_a_token_that_is_refused_for_more_than_an_hour_abandons_the_run(
@@ -389,7 +388,7 @@ def test_an_answer_that_holds_everything_is_one_whatever_error_stands_beside_it(
 def test_a_refusal_that_repeats_the_state_as_it_was_is_no_move(
     runs_dir: Path, clock: FakeClock
 ) -> None:
-    def repeating(answer: Answer) -> Answer:
+    def repeating(_: Answer) -> Answer:
         sent = json.loads(service.requests[-1][1])["stateToken"]
         return Answer(200, json.dumps({"ok": False, "stateToken": sent, "score": 0}).encode())
 

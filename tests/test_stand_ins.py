@@ -17,10 +17,10 @@ from standins import KEY, Call, StandIn, Watcher, journal_lines, play
 from bot.client.limits import Limits
 from bot.client.redirects import ACTION_PATH
 from bot.errors import Contradiction, Diverged
-from bot.verify import recover
 from bot.player import Mode, Outcome
 from bot.service import Answer, Service
 from bot.strategy import Goal
+from bot.verify import recover
 from bot.wire.reading import WireSettings
 
 Json: TypeAlias = dict[str, Any]
@@ -398,6 +398,10 @@ class Echoing(Disguised):
         return {**answer, "stateToken": sent, "nextStateToken": answer["stateToken"]}
 
 
+def without_garland(answer: Json) -> Json:
+    return missing("state", "garland")(answer)
+
+
 UNREADABLE: Final = (as_objects, as_letters, as_text)
 """Ways to write a garland that the bot cannot read; the run is held against its score then."""
 
@@ -420,7 +424,7 @@ LAYOUTS: Final[dict[str, Change]] = {
     "a text": as_text,
     "a summary at the end": summary(),
     "a summary of all in result": both(summary(), wholly_under("result")),
-    "no garland at all": lambda answer: missing("state", "garland")(answer),
+    "no garland at all": without_garland,
     "an error of null": beside(last={"error": None, "errors": []}),
     "an envelope with a version and a time": beside(
         first={"meta": {"version": 9, "time": 1764470467123456789}, "n": "x"}

@@ -384,8 +384,7 @@ def _collect(
         ):
             found.garlands.append(Place(GARLAND, place, value))
         elif name == FINAL_SCORE:
-            if after.phase == rules.ENDED:
-                found.fields.append(Place(SCORE, place, value))
+            found.fields += [Place(SCORE, place, value)] if after.phase == rules.ENDED else []
         elif name not in (None, TOKEN) and place not in last.garlands:
             was_field = place in last.fields.get(str(name), ())
             if was_field or not isinstance(value, dict):

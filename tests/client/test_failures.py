@@ -263,8 +263,9 @@ def test_any_other_page_is_none(status: int, body: bytes, content_type: str) -> 
 
 @pytest.mark.parametrize("name", ["cf-mitigated", "x-vercel-mitigated", "CF-Mitigated"])
 def test_a_header_that_names_a_challenge_is_a_browser_check(name: str) -> None:
-    assert failure(403, b"", **{name: "challenge"}).kind is Kind.BROWSER_CHECK
-    assert failure(500, b"", **{name: "challenge"}).kind is Kind.TROUBLE
+    headers: dict[str, Any] = {name: "challenge"}
+    assert failure(403, b"", **headers).kind is Kind.BROWSER_CHECK
+    assert failure(500, b"", **headers).kind is Kind.TROUBLE
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def test_every_status_above_500_is_trouble(status: int) -> None:
     ids=["page", "nothing", "unheard of", "long"],
 )
 def test_a_cause_names_the_status_and_the_kind_of_content(
-    status: int, headers: dict[str, str], cause: str
+    status: int, headers: dict[str, Any], cause: str
 ) -> None:
     assert failure(status, PAGE, **headers).cause == cause
 

@@ -62,7 +62,7 @@ def test_a_path_that_is_read_is_written_and_read_back_alike(text: str) -> None:
         (("a", "0", "b", "c"), MISSING),
         (("d",), MISSING),
     ],
-    ids=str,
+    ids=lambda value: "missing" if value is MISSING else f"{value!s:.40}",
 )
 def test_a_value_is_looked_up_by_its_path(path: Path, value: object) -> None:
     answer = {"a": [{"b": 1}, None], "0": "x", "c": None}
