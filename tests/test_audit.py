@@ -19,7 +19,8 @@ from bot.client.clock import Clock
 from bot.client.limits import Limits
 from bot.client.pace import Pace
 from bot.errors import ServiceUnavailable
-from bot.replay.audit import MAX_REFUSALS, Findings, Move, audit, choose, moves
+from bot.replay.audit import MAX_REFUSALS, Findings, audit, choose, chosen
+from bot.replay.moves import Move
 from bot.service import KEY_FILE, LOCAL_URL, Answer, Service
 from bot.strategy import Goal
 from bot.verify import Problem, Verification
@@ -66,7 +67,7 @@ def client_to(service: Service, journal: Path) -> Client:
 def ask(path: Path, service: Service, size: int | None = None) -> Findings:
     """Audit the journal at `path` with a service in this process."""
     findings = Findings()
-    audit(moves(path, choose(path, size)), client_to(service, path), findings, lambda *_: None)
+    audit(chosen(path, choose(path, size)), client_to(service, path), findings, lambda *_: None)
     return findings
 
 
@@ -125,7 +126,7 @@ def test_each_move_is_sent_with_the_token_and_action_that_stand_in_the_journal(
 
 def test_moves_know_line_and_state(journal: Path) -> None:
     played = list(plan_game(Goal(1970)))
-    for number, move in zip((3, 7, 41), moves(journal, [3, 7, 41]), strict=True):
+    for number, move in zip((3, 7, 41), chosen(journal, [3, 7, 41]), strict=True):
         _, action, after = played[number]
         assert (move.line, move.seq) == (number + 2, number + 1)
         assert (move.action, move.after) == (action, after)
@@ -189,7 +190,7 @@ def test_what_was_found_is_at_hand_when_the_service_is_lost(journal: Path) -> No
     findings = Findings()
     told: list[tuple[Move, Failed]] = []
     with pytest.raises(ServiceUnavailable):
-        audit(moves(journal, range(42)), client, findings, lambda *failed: told.append(failed))
+        audit(chosen(journal, range(42)), client, findings, lambda *failed: told.append(failed))
     assert (findings.asked, findings.agreed) == (4, 4)
     assert {str(move.action) for move, _ in told} == {"next"}
     assert [failed.attempt for _, failed in told] == [*range(1, len(told) + 1)]

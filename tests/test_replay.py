@@ -595,6 +595,14 @@ def test_a_dropped_line_costs_a_few_problems_at_most(tmp_path: Path) -> None:
         assert len(verify(path).problems) <= 4
 
 
+def test_a_lost_first_line_costs_a_few_problems_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"".join(lines_of(plain())[1:]))
+    assert [str(problem) for problem in verify(path).problems] == [
+        "line 1 (seq 1): seq is 1, expected 0"
+    ]
+
+
 def test_no_more_is_read_after_the_first_ten_problems(tmp_path: Path) -> None:
     lines = lines_of(plain())
     path = tmp_path / "j.jsonl"

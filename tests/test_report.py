@@ -514,6 +514,17 @@ def test_a_hostile_service_gets_no_word_in_the_overview(tmp_path: Path) -> None:
     assert "<script>alert(1)" in elements.text
 
 
+def test_a_description_that_would_swell_is_cut(tmp_path: Path) -> None:
+    spec: object = [1] * 1_000_000
+    for _ in range(80):
+        spec = [spec]
+    with SampleRun(tmp_path, Goal(21_050), spec=spec) as made:
+        made.play(3)
+    text = page_of(made.path)
+    assert "What the service says of the game" in text
+    assert len(text) < 150_000
+
+
 # -- runs that are not over, or not whole ----------------------------------------------------
 
 
@@ -603,6 +614,18 @@ def test_a_damaged_run_says_where_and_shows_what_there_is(tmp_path: Path, night:
     assert "State Damaged" in text
     assert "Journal Not verified" in text
     assert "Points over time" in text
+
+
+@pytest.mark.parametrize("first", [b"", b"garbage\n"], ids=["lost", "broken"])
+def test_a_run_without_its_first_line_is_shown_as_far_as_it_can_be(
+    tmp_path: Path, night: Path, first: bytes
+) -> None:
+    path = tmp_path / night.name
+    path.write_bytes(first + b"".join(night.read_bytes().splitlines(keepends=True)[1:]))
+    text = page_of(path)
+    assert "State Damaged" in Elements(text).text
+    assert "the 55 minutes of this call are used up (exit 75)" in text
+    assert len(data_of(text)["boards"]) > 40
 
 
 def test_a_run_with_far_too_many_faults_is_read_no_further(tmp_path: Path, night: Path) -> None:

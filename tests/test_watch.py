@@ -25,7 +25,8 @@ from harness import BOT, PATIENCE_S, environment, plan_game, run_events, write_j
 from bot import rules
 from bot.cli import process
 from bot.cli import replay as verb
-from bot.replay.watch import FASTEST, SLOWEST, Film, Move, describe, moves, show
+from bot.replay.moves import Move, moves
+from bot.replay.watch import FASTEST, SLOWEST, Film, describe, show
 from bot.strategy import Goal
 from bot.verify import Verification
 
@@ -51,22 +52,32 @@ def film(journal: Path) -> Film:
 # The moves
 
 
+Step = tuple[rules.State, rules.Action, rules.State]
+
+
+def steps_of(path: Path) -> list[Step]:
+    return [(move.before, move.action, move.after) for move in moves(Verification(path))]
+
+
+def move_of(before: rules.State, action: rules.Action, after: rules.State) -> Move:
+    return Move(1, 0, "token", action, before, after)
+
+
 @pytest.mark.parametrize("bank_at", [0, 1970, 21_050])
 def test_the_moves_are_those_of_the_run(bank_at: int, tmp_path: Path) -> None:
     path = write_journal(tmp_path, RUN, run_events(RUN, bank_at=bank_at))
-    played = [Move(*step) for step in plan_game(Goal(bank_at))]
-    assert list(moves(Verification(path))) == played
+    assert steps_of(path) == list(plan_game(Goal(bank_at)))
 
 
 def test_lines_of_other_events_are_no_moves(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(eventful())
-    assert list(moves(Verification(path))) == [Move(*step) for step in plan_game(Goal(1970))]
+    assert steps_of(path) == list(plan_game(Goal(1970)))
 
 
 def test_the_moves_end_before_the_first_problem(journal: Path) -> None:
     journal.write_bytes(plain().replace(b'"score":430', b'"score":431'))
-    assert len(list(moves(Verification(journal)))) == 3
+    assert len(steps_of(journal)) == 3
 
 
 def played(*names: str) -> tuple[rules.State, rules.Action, rules.State]:
@@ -84,12 +95,12 @@ def test_a_move_is_told_in_one_line_of_ascii() -> None:
     second = played("flip 2", "next", "flip 1", "flip 3")
     wasted = played("flip 1", "flip 1", "flip 1", "flip 1", "flip 1")
     assert [
-        describe(1, Move(FRESH, rules.FLIPS[1], cleared)),
-        describe(2, Move(cleared, rules.BANK, rules.apply(cleared, rules.BANK))),
-        describe(3, Move(FRESH, rules.FLIPS[0], nearly)),
-        describe(4, Move(FRESH, rules.FLIPS[2], rules.apply(FRESH, rules.FLIPS[2]))),
-        describe(5, Move(*second)),
-        describe(6, Move(*wasted)),
+        describe(1, move_of(FRESH, rules.FLIPS[1], cleared)),
+        describe(2, move_of(cleared, rules.BANK, rules.apply(cleared, rules.BANK))),
+        describe(3, move_of(FRESH, rules.FLIPS[0], nearly)),
+        describe(4, move_of(FRESH, rules.FLIPS[2], rules.apply(FRESH, rules.FLIPS[2]))),
+        describe(5, move_of(*second)),
+        describe(6, move_of(*wasted)),
     ] == [
         (
             "1  board 1  flip 2  [-2 -1] +3 -> +1 +2 +3  cleared, 215 points  moves left 4  "
@@ -403,7 +414,7 @@ def test_without_a_terminal_each_move_is_a_line(
 ) -> None:
     assert process.run(["replay", str(journal), "--watch"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    steps = [Move(*step) for step in plan_game(Goal(1970))]
+    steps = [move_of(*step) for step in plan_game(Goal(1970))]
     assert lines == [describe(number, move) for number, move in enumerate(steps, 1)]
     assert "".join(lines).isascii()
 

@@ -16,8 +16,9 @@ from bot.client.clock import StopRequest
 from bot.client.limits import INIT_GIVE_UP_S
 from bot.console import streams
 from bot.errors import BotError, TokenRefused, UsageError
-from bot.replay.audit import Findings, Move, choose, moves
+from bot.replay.audit import Findings, choose, chosen
 from bot.replay.audit import audit as send_again
+from bot.replay.moves import Move
 from bot.run import Run
 from bot.service import KEY_FILE, Service, load_key
 from bot.verify import Verification
@@ -62,7 +63,7 @@ def audit(
     findings = Findings()
     try:
         with _client_of(verification.run, talk) as client:
-            asked = moves(verification.path, choose(verification.path, size))
+            asked = chosen(verification.path, choose(verification.path, size))
             send_again(asked, client, findings, _tell_failed)
     except BotError as exc:
         return findings, exc

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from bot.console.figures import Figures, standing
+from bot.console.figures import Figures
 from bot.console.streams import is_terminal, say
+from bot.replay.summary import state_of
 from bot.words import one_line, shorten
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class Lines(Display):
         )
         reason = {"reason": why} if why else {}
         self._log.info(
-            standing(run),
+            state_of(run),
             **reason,
             score=run.state.score,
             end_reason=run.state.end_reason,

@@ -76,10 +76,3 @@ class Figures:
                 f"  journal   {path}",
             )
         )
-
-
-def standing(run: Run) -> str:
-    """Say in a word where a run stands after a sitting."""
-    if not run.is_over:
-        return "suspended"
-    return "ended" if run.state.end_reason else "abandoned"

@@ -14,8 +14,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from bot.console.displays import Display
-from bot.console.figures import Figures, standing
+from bot.console.figures import Figures
 from bot.console.streams import say, takes
+from bot.replay.summary import state_of
 from bot.words import clock_time, count_of, duration, one_line, shorten
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Live(Display):
         self._refresh(run)
         self.close()
         word = run.state.end_reason if run.is_over else None
-        say(one_line(f"{word or standing(run)}{f': {why}' if why else ''}"))
+        say(one_line(f"{word or state_of(run)}{f': {why}' if why else ''}"))
         say(self._figures.summary(run, path))
 
     def close(self) -> None:

@@ -7,34 +7,18 @@ it answers has to be the one that stands in the journal.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from bot import rules
 from bot.client.client import Client, Failed
 from bot.errors import Contradiction, TokenRefused
-from bot.journal.events import ActionTaken
-from bot.rules import Action, State
+from bot.replay.moves import Move, moves
 from bot.verify import MAX_PROBLEMS, Problem, Verification
 
 MAX_REFUSALS: Final = 3
 """Tokens refused in a row after which no other is tried: they are too old."""
-
-
-class Move(NamedTuple):
-    """One action of a journal, with all that is needed to send it again."""
-
-    line: int
-    """From 1."""
-    seq: int
-    token: str
-    """The one that it was sent with."""
-    action: Action
-    before: State
-    after: State
 
 
 @dataclass(slots=True)
@@ -75,38 +59,33 @@ def choose(path: Path, size: int | None) -> Sequence[int]:
     verification = Verification(path)
     first_of_award: dict[int, int] = {}
     count = 0
-    for entry in verification.steps():
-        if isinstance(entry.event, ActionTaken):
-            first_of_award.setdefault(entry.event.award, count)
-            count += 1
+    for move in moves(verification):
+        first_of_award.setdefault(move.after.score - move.before.score, count)
+        count += 1
     if size is None or size >= count:
         return range(count)
-    chosen = {count - 1, *first_of_award.values()}
+    drawn = {count - 1, *first_of_award.values()}
     generator = random.Random(verification.run_id)  # noqa: S311 - a sample, no secret
     for number in generator.sample(range(count), size):
-        if len(chosen) < size:
-            chosen.add(number)
-    return sorted(chosen)
+        if len(drawn) < size:
+            drawn.add(number)
+    return sorted(drawn)
 
 
-def moves(path: Path, numbers: Sequence[int]) -> Iterator[Move]:
-    """Yield the actions of a verified journal that have these numbers, which are in order.
+def chosen(path: Path, numbers: Sequence[int]) -> Iterator[Move]:
+    """Yield the moves of a verified journal that have these numbers, which are in order.
 
     Raises:
         NotAJournal: the file cannot be read, or is no journal.
     """
-    verification = Verification(path)
-    run = verification.run
-    token, before = run.token, run.state
-    wanted = deque(numbers)
-    for entry in verification.steps():
-        if not wanted:
+    wanted = iter(numbers)
+    number = next(wanted, None)
+    for place, move in enumerate(moves(Verification(path))):
+        if number is None:
             return
-        if isinstance(entry.event, ActionTaken) and run.actions > wanted[0]:
-            wanted.popleft()
-            action = rules.parse_action(entry.event.action)
-            yield Move(entry.number, entry.seq, token, action, before, run.state)
-        token, before = run.token, run.state
+        if place == number:
+            yield move
+            number = next(wanted, None)
 
 
 def audit(

@@ -128,7 +128,7 @@ def summary_of(verification: Verification) -> Summary:
     return Summary(
         run_id=started.run_id if started else run_name(verification.path),
         journal=verification.path,
-        state=DAMAGED if fault else _state_of(run, verification.path),
+        state=DAMAGED if fault else _state_now(run, verification.path),
         base_url=started.base_url if started else None,
         seed=started.seed if started else None,
         score=run.score,
@@ -145,11 +145,17 @@ def summary_of(verification: Verification) -> Summary:
     )
 
 
-def _state_of(run: Run, path: Path) -> str:
-    """Return the state of a run whose journal, at `path`, has no fault."""
-    if run.is_over:
-        return ENDED if run.state.phase == rules.ENDED else ABANDONED
-    return RUNNING if is_played(path) else SUSPENDED
+def state_of(run: Run) -> str:
+    """Return the state of a run that nobody plays at this moment, and that has no fault."""
+    if not run.is_over:
+        return SUSPENDED
+    return ENDED if run.state.phase == rules.ENDED else ABANDONED
+
+
+def _state_now(run: Run, path: Path) -> str:
+    """Return the state of a run whose journal is at `path`: somebody may play it."""
+    state = state_of(run)
+    return RUNNING if state == SUSPENDED and is_played(path) else state
 
 
 def _start(run: Summary) -> tuple[str, str, str]:

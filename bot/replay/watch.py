@@ -10,13 +10,12 @@ import termios
 import time
 import tty
 from collections import deque
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from bot import rules
 from bot.garland import format_garland
-from bot.journal.events import ActionTaken
-from bot.rules import Action, State
+from bot.replay.moves import Move, moves
+from bot.rules import State
 from bot.verify import Verification
 from bot.words import one_line
 
@@ -26,33 +25,9 @@ SLOWEST, FASTEST = 0.5, 1024.0
 """Moves a second."""
 
 
-class Move(NamedTuple):
-    """One action of a run."""
-
-    before: State
-    action: Action
-    after: State
-
-
-def moves(verification: Verification) -> Iterator[Move]:
-    """Yield the actions of a journal while it is verified, up to the first problem.
-
-    Raises:
-        NotAJournal: the file cannot be read, or is no journal.
-    """
-    before = verification.run.state
-    for entry in verification.steps():
-        if not verification.is_verified:
-            return
-        if isinstance(entry.event, ActionTaken):
-            after = verification.run.state
-            yield Move(before, rules.parse_action(entry.event.action), after)
-            before = after
-
-
 def describe(number: int, move: Move) -> str:
     """Tell one move in one line of ASCII, the chosen pennants in brackets."""
-    before, action, after = move
+    action, before, after = move.action, move.before, move.after
     count = action.count or 0
     chosen, rest = format_garland(before.garland[:count]), format_garland(before.garland[count:])
     garland = f"[{chosen}] {rest}".rstrip() if count else rest

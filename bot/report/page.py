@@ -221,7 +221,13 @@ def _facts(story: Story) -> Iterator[tuple[str, str]]:
 
 
 def _block(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, indent=2)
+    """Return a value as text; no more of it is written than is shown."""
+    parts = [value] if isinstance(value, str) else json.JSONEncoder(indent=2).iterencode(value)
+    text = ""
+    for part in parts:
+        text += part
+        if len(text) > MAX_BLOCK:
+            break
     return printable(shorten(text, MAX_BLOCK))
 
 
