@@ -17,7 +17,14 @@ import requests
 
 from bot import rules
 from bot.client.clock import Clock
-from bot.client.failures import Failure, Kind, from_answer, from_saying, from_unreadable
+from bot.client.failures import (
+    Failure,
+    Kind,
+    from_answer,
+    from_saying,
+    from_unreadable,
+    parse_retry_after,
+)
 from bot.client.limits import INIT_GIVE_UP_S, LEAST_TIMEOUT_S, Limits
 from bot.client.pace import Pace
 from bot.client.patience import Patience
@@ -113,6 +120,8 @@ class Client:
         self._hops = 0
         self._ends_at = clock.monotonic() + 60 * (limits.max_minutes or math.inf)
         self._elapsed_ms = 0.0
+        self._retry_after_s: float | None = None
+        """What the last answer asks to wait."""
 
     @property
     def host(self) -> str:
@@ -129,7 +138,8 @@ class Client:
             TryLater: the budget of this call is used up.
             Stopped: a signal asks to stop.
         """
-        self._init.prepare_url(self._home[id(self._init)], {"seed": str(seed)})
+        bare, _, _ = str(self._home[id(self._init)]).partition("?")
+        self._init.prepare_url(bare, {"seed": str(seed)})
         self._home[id(self._init)] = self._init.url
 
         def judge(answer: object, status: int) -> Answered:
@@ -184,6 +194,7 @@ class Client:
             try:
                 answered = judge(*self._ask(request, patience))
             except Failure as failure:
+                failure.retry_after_s = failure.retry_after_s or self._retry_after_s
                 notice = self._note_failure(request, failure)
                 wait_s = patience.wait_after(failure)
                 yield Failed(attempt, failure, wait_s or 0.0, notice)
@@ -225,6 +236,7 @@ class Client:
         """
         self.requests += 1
         self.last_body = b""
+        self._retry_after_s = None
         sent_at = self._clock.monotonic()
         timeout_s = min(
             self._limits.timeout_s,
@@ -246,6 +258,8 @@ class Client:
         self._elapsed_ms = round((self._clock.monotonic() - sent_at) * 1000, 2)
         status = response.status_code
         if 200 <= status < 300:
+            asked = response.headers.get("Retry-After")
+            self._retry_after_s = parse_retry_after(asked, self._clock.wall()) if asked else None
             return self._parse(response), status
         if status in STATUSES:
             self._redirect(request, response)

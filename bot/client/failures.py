@@ -84,7 +84,7 @@ class Failure(Exception):
 
     def verdict(self, what: str, tries: int) -> BotError:
         """Return the error to end with when this failure was the last one allowed."""
-        if self.error is not None:
+        if self.error is not None and not self.is_late:
             return self.error
         times = "once" if tries == 1 else f"{tries} times"
         if self.kind is Kind.BROWSER_CHECK:

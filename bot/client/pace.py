@@ -19,6 +19,8 @@ from bot.journal.files import open_plain
 
 FIRST_CUT: Final = 0.5
 """What is left of the rate after a limit about which nothing is known yet."""
+DEEPEST_CUT: Final = 0.1
+"""What is left of it at least."""
 FEW: Final = 20
 """Accepted requests since the last cut that say nothing of the rate that the service takes."""
 HOPE: Final = 1.08
@@ -129,8 +131,9 @@ class Pace:
         passed_s = now - self._cut_at
         rps = self.rps
         measured = HOPE * self._accepted / passed_s if passed_s else math.inf
-        highest = rps if self._accepted >= FEW else FIRST_CUT * rps
-        self._measured = max(min(measured, highest), SLOWEST_RPS)
+        if self._accepted < FEW:
+            measured = min(max(measured, DEEPEST_CUT * rps), FIRST_CUT * rps)
+        self._measured = max(min(measured, rps), SLOWEST_RPS)
         self._cut_at, self._accepted = now, 0
         return True
 

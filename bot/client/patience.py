@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -90,7 +91,7 @@ class Patience:
             if failure.retry_after_s == wait_s:
                 failure.asked_until = _describe_moment(self._clock.now(), wait_s)
             return None
-        return round(wait_s, 3)
+        return math.ceil(1000 * wait_s) / 1000  # milliseconds, and never sooner than asked
 
 
 def _describe_moment(now: datetime, seconds: float) -> str:

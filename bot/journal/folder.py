@@ -181,11 +181,13 @@ def find(runs_dir: Path, run: str, *, seed: int | None = None, now: datetime | N
     A path that a person names may be a link; what it leads to is returned.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or a seed goes with another name than `latest`.
         JournalError: the runs folder cannot be read.
     """
     if run == LATEST:
         return latest(runs_dir, seed=seed, now=now)
+    if seed is not None:
+        raise UsageError(f"--seed says which run is the latest; it does not go with {run[:200]!r}")
     named = Path(run)
     if _is_there(named):
         real = Path(os.path.realpath(named))
