@@ -301,7 +301,7 @@ def _is_alike(event: ActionTaken, expected: ActionTaken) -> bool:
     return (
         event == expected
         and type(event.action.get("count", 1)) is int
-        and all(type(pennant) is int for pennant in event.garland)
+        and {*map(type, event.garland)} == {int}
     )
 
 

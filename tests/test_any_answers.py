@@ -166,6 +166,8 @@ def check_abandoned(lines: list[dict[str, Any]]) -> None:
 @example(moods=[REFUSED_TOKEN])
 @example(moods=["the truth", "the truth", "the truth", "a refused token in a 200"])
 @example(moods=["the truth", *["a wrong leaf"] * 11])
+@example(moods=["the truth", *[REFUSED_TOKEN] * 50])
+@example(moods=["the truth", "the truth", *["404"] * 50])
 @example(moods=NAMES)
 def test_after_ten_minutes_of_any_answers_a_run_ends_with_its_points(moods: list[str]) -> None:
     assert len(check(moods)) == 1
@@ -173,8 +175,13 @@ def test_after_ten_minutes_of_any_answers_a_run_ends_with_its_points(moods: list
 
 @settings(deadline=None, max_examples=10)
 @given(moods=st.lists(st.sampled_from(NAMES), min_size=1, max_size=6))
-@example(moods=[REFUSED_TOKEN])
 def test_after_two_hours_of_them_too_though_a_token_that_is_refused_as_long_ends_a_run(
     moods: list[str],
 ) -> None:
     check(moods, lasts_s=7200)
+
+
+def test_a_token_that_is_refused_in_plain_words_for_two_hours_ends_one_run_and_begins_another() -> (
+    None
+):
+    assert len(check(["the truth", *[REFUSED_TOKEN] * 300], lasts_s=7200)) == 2

@@ -9,6 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any, Final, TypeAlias
 
 import pytest
+from eventful import plain
 from fake_clock import FakeClock
 from harness import started, taken
 from sample_runs import WIRE
@@ -16,6 +17,7 @@ from standins import KEY, Call, journal_lines, play
 from telling import CLEARING, FAR, FLIP, RUN, Telling, moment
 
 from bot import rules
+from bot.errors import NotAJournal
 from bot.journal import events
 from bot.journal.events import Event
 from bot.journal.reader import Entry
@@ -24,7 +26,7 @@ from bot.rules import Action, State
 from bot.run import Run
 from bot.service import Answer, Service
 from bot.strategy import Goal
-from bot.verify import Verification, recover, take
+from bot.verify import MAX_PROBLEMS, Verification, recover, take
 from bot.wire.fields import legal_actions, public_fields
 from bot.wire.paths import Path
 from bot.wire.reading import WireSettings
@@ -136,6 +138,7 @@ def test_a_number_out_of_order_is_told_once_and_gone_on_from(seq: int) -> None:
     ("changes", "text"),
     [
         ({"what": "init"}, "what is 'init', expected an action"),
+        ({"what": {"type": "jump"}}, "what is {'type': 'jump'}, expected a legal action"),
         ({"what": {"type": "retry"}}, "what is {'type': 'retry'}, expected a legal action"),
         ({"attempt": 2}, "attempt is 2, expected 1"),
         ({"status": 99}, "status is 99, expected an HTTP status or null"),
@@ -346,6 +349,10 @@ LISTED: Final = {"token": "t", "garland": ["g"], "passed_over": {}}
         ({"spec_sha256": None}, f"spec_sha256 is None, expected '{AS_EVER}'"),
         ({"spec": None, "spec_sha256": "0"}, "spec_sha256 is '0', expected None"),
         ({"seed": 8}, f"run_id is '{RUN}', expected a run id with seed 8"),
+        (
+            {"bank_rule": "never"},
+            "bank_rule is 'never', expected 'at-least' or 'at-most' or 'exactly'",
+        ),
         ({"run_id": "a run"}, "run_id is 'a run', expected a run id with seed 7"),
     ],
 )
@@ -549,6 +556,7 @@ NO_FIELD: Final = "a field of the service's answers"
         ({"gameOver": {"predicted": False, "observed": 0}}, []),
         ({"turn": {"predicted": 1, "observed": 1.0}}, []),
         ({"moon": PAIR}, [f"fields.moon is {PAIR}, expected {NO_FIELD}"]),
+        ({"a..b": PAIR}, [f"fields.a..b is {PAIR}, expected {NO_FIELD}"]),
         ({"stateToken": PAIR}, [f"fields.stateToken is {PAIR}, expected {NO_FIELD}"]),
         (
             {"leaves": {"predicted": 3}},
@@ -709,6 +717,47 @@ OF_V1: Final[dict[str, dict[str, Any]]] = json.loads((V1 / "expected.json").read
 GOES_ON: Final = [
     name for name, said in OF_V1.items() if not said["is_over"] and "local" not in name
 ]
+
+
+def verify(path: FilePath, content: bytes) -> Verification:
+    path.write_bytes(content)
+    found = Verification(path)
+    found.read_all()
+    return found
+
+
+def test_a_problem_says_where_it_is_in_one_line(tmp_path: FilePath) -> None:
+    lines = plain().splitlines(keepends=True)
+    found = verify(tmp_path / "run", b"".join([*lines[:4], *lines[5:]]))
+    assert str(found.problems[0]) == "line 5 (seq 5): seq is 5, expected 4"
+    assert (found.is_verified, found.run_id) == (False, json.loads(lines[0])["run_id"])
+
+
+def test_a_line_that_is_cut_off_is_no_problem_unless_it_comes_after_the_end(
+    tmp_path: FilePath,
+) -> None:
+    whole = plain()
+    cut = verify(tmp_path / "cut", whole[:-7])
+    assert (cut.problems, cut.torn_bytes) == ([], len(whole.splitlines(keepends=True)[-1]) - 7)
+    more = verify(tmp_path / "more", whole + b'{"seq":')
+    (problem,) = more.problems
+    assert problem.text.endswith("expected nothing after the end")
+
+
+def test_nothing_more_is_read_after_ten_problems(tmp_path: FilePath) -> None:
+    lines = plain().splitlines(keepends=True)
+    found = verify(tmp_path / "run", lines[0] + b"".join(lines[1:40:2]))
+    assert len(found.problems) == MAX_PROBLEMS
+    assert found.lines < 20
+
+
+def test_a_file_of_something_else_has_no_run(tmp_path: FilePath) -> None:
+    path = tmp_path / "prose"
+    with pytest.raises(NotAJournal, match=f"{path} is no journal: "):
+        verify(path, b"prose\n" * 5)
+    with pytest.raises(NotAJournal, match=f"{path} is no journal: it is empty"):
+        verify(path, b"")
+
 
 every_v1_journal = pytest.mark.parametrize("name", OF_V1)
 

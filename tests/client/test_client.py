@@ -26,6 +26,8 @@ from standins import (
     reply,
 )
 
+from bot import rules
+from bot.client.client import Failed
 from bot.client.environment import Surroundings
 from bot.client.failures import Kind
 from bot.client.limits import INIT_GIVE_UP_S, Limits
@@ -702,6 +704,24 @@ class Timed(Service):
     @property
     def gaps(self) -> list[float]:
         return [later - earlier for earlier, later in pairwise(self.times)]
+
+
+def test_each_limit_after_an_accepted_answer_cuts_the_pace_and_is_told(clock: FakeClock) -> None:
+    def notices() -> list[str]:
+        attempts = talk.client.act(Talk.TOKEN, Talk.ACTION, rules.fresh(), Talk.PREDICTED)
+        return [attempt.notice for attempt in attempts if isinstance(attempt, Failed)]
+
+    with StandIn(in_order(reply(429), reply(429), None, reply(429))) as server:
+        talk = Talk(server.url, clock, max_rps=10)
+        first = notices()
+        assert talk.pace.rps < 10
+        second = notices()
+    told = [*first, *second]
+    assert [bool(notice) for notice in told] == [True, False, True]
+    assert all(
+        notice.startswith("the service limits requests: going on with ")
+        for notice in filter(None, told)
+    )
 
 
 def test_requests_are_evenly_spaced(tmp_path: Path, clock: FakeClock) -> None:

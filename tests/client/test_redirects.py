@@ -250,6 +250,23 @@ def test_a_redirect_that_leads_nowhere_leads_back(
     assert kinds == [Kind.MOVED, Kind.TROUBLE] * (len(kinds) // 2)
 
 
+def test_a_redirect_to_a_page_that_is_not_there_leads_back_at_first_contact_too(
+    clock: FakeClock,
+) -> None:
+    page = reply(404, b"<h1>Not found</h1>", ("Content-Type", "text/html"))
+    with StandIn(
+        lambda request, number: (
+            page
+            if request.target == "/maintenance"
+            else moved("/maintenance")
+            if number < 3
+            else None
+        )
+    ) as here:
+        assert Talk(here.url, clock).begin().token == Talk.TOKEN
+        assert len(here.requests) == 3
+
+
 def test_a_place_that_stops_answering_leads_back_to_itself_not_to_the_first(
     clock: FakeClock,
 ) -> None:

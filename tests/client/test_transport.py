@@ -711,6 +711,21 @@ def test_a_stop_ends_a_request_that_is_not_taken() -> None:
         assert time.monotonic() - began_at < 1
 
 
+def test_a_stop_ends_an_answer_that_hangs_on_a_connection_kept_from_before() -> None:
+    stop = StopRequest()
+    with StandIn(in_order(None, hang())) as server:
+        talk = Talk(server.url, Clock(stop))
+        talk.act()
+        timer = threading.Timer(0.1, stop_long_ago, [stop])
+        timer.start()
+        began_at = time.monotonic()
+        with pytest.raises(Stopped):
+            talk.act()
+        timer.join()
+        assert time.monotonic() - began_at < 1
+        assert server.connections == 1
+
+
 def test_a_stop_ends_a_look_up_of_a_name_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     stop, is_over = StopRequest(), threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(60) and [])

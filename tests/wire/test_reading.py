@@ -470,6 +470,30 @@ def test_an_answer_that_shows_nothing_new_is_no_proof() -> None:
     assert not is_proof(then({**AFTER, "score": 0}), FRESH, PREDICTED)
 
 
+def test_a_field_that_was_compared_has_to_be_right_at_a_new_place_too() -> None:
+    answer = {"stateToken": "x", "garland": [1, 2, 3], "meta": {"turn": 9}}
+    assert [wrong.path for wrong in then(answer).wrongs] == [("meta", "turn")]
+
+
+def test_a_field_that_a_setting_places_far_away_is_compared_there_whatever_stands_beside_it() -> (
+    None
+):
+    answer = {"token": "x", "garland": START, "far": {"leaves": 3, "n": 9}}
+    wire = WireSettings({"leaves": ("far", "leaves")})
+    assert first(answer, wire).layout.fields["leaves"] == (("far", "leaves"),)
+
+
+@pytest.mark.parametrize(("levels", "is_found"), [(5, True), (6, False)])
+def test_what_stands_below_names_of_more_than_500_characters_is_not_found(
+    levels: int, is_found: bool
+) -> None:
+    inner: dict[str, object] = {"turn": 0}
+    for _ in range(levels):
+        inner = {"k" * 100: inner}
+    layout = first({"token": "x", "garland": START, **inner}).layout
+    assert ("turn" in layout.fields) is is_found
+
+
 # Layouts
 
 
@@ -582,10 +606,12 @@ def read_if_possible(
 
 def assert_sound(reading: Reading, answer: object, after: State, last: Layout) -> None:
     """Look whether a reading that has nothing wrong was checked by what is true."""
-    assert layout_from_json(json.loads(json.dumps(reading.layout.to_json()))) is not None
     assert json.dumps(reading.differences)
     if reading.wrongs:
         return
+    if reading.layout.token:
+        written = json.dumps(reading.layout.to_json())
+        assert layout_from_json(json.loads(written)) == reading.layout
     if reading.token is None:
         assert after.phase == rules.ENDED
         assert reading.right & VERDICTS

@@ -261,6 +261,12 @@ def test_an_excerpt_has_no_run_of_32_characters_that_a_token_can_be_made_of(text
     assert re.search(r"[\w+/=.~%|:,-]{32}", excerpt(text)) is None
 
 
+@pytest.mark.parametrize("length", [31, 32, 33, 98])
+def test_a_run_of_32_characters_is_cut_from_an_excerpt(length: int) -> None:
+    run = "x" * length
+    assert excerpt({"a": run}) == ('{"a": "%s"}' % (run if length < 32 else "..."))
+
+
 def test_an_excerpt_of_words_is_their_beginning() -> None:
     assert excerpt("some words " * 100) == ("some words " * 100)[:200]
     assert excerpt({"a": [1, None]}) == '{"a": [1, null]}'
