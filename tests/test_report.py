@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -797,23 +798,39 @@ def plot_width(svg: str) -> float:
     return float(match[1])
 
 
-@pytest.mark.parametrize("place", [20, 300, 566])
-@pytest.mark.parametrize("is_lost", [False, True], ids=["contradicted", "believed"])
-def test_one_false_score_neither_hides_nor_moves_the_line(
-    tmp_path: Path, night: Path, night_page: str, place: int, *, is_lost: bool
+@pytest.mark.parametrize("place", [20, 300, 540])
+def test_scores_that_the_rules_contradict_are_not_drawn(
+    tmp_path: Path, night: Path, night_page: str, place: int
+) -> None:
+    lines = [json.loads(line) for line in night.read_text().splitlines()]
+    for line in [line for line in lines[place:] if line["event"] == "action"][:8]:
+        line["score"] = 99_999
+    path = tmp_path / night.name
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    text = page_of(path)
+    assert "score is 99999" in text
+    assert read_story(path)._scores == read_story(night)._scores
+    assert picture_of(text, "points") == picture_of(night_page, "points")
+
+
+def test_a_false_score_that_has_to_be_believed_neither_hides_the_line_nor_moves_the_plot(
+    tmp_path: Path, night: Path, night_page: str
 ) -> None:
     lines = night.read_text().splitlines()
-    while '"event":"action"' not in lines[place]:
-        place += 1
-    line = json.loads(lines[place])
-    lines[place] = json.dumps(line | {"score": 99_999})
-    if is_lost:
-        lines[place - 1] = "lost"
+    lines[19:21] = ["lost", json.dumps(json.loads(lines[20]) | {"score": 99_999})]
     path = tmp_path / night.name
     path.write_text("\n".join(lines) + "\n")
     svg = picture_of(page_of(path), "points")
     assert plot_width(svg) == plot_width(picture_of(night_page, "points"))
     assert len(heights_of_line(svg)) > 3
+
+
+def test_scores_beyond_the_last_one_are_cut_off_at_the_edge(night: Path, night_page: str) -> None:
+    story = read_story(night)
+    story._scores[200:260] = array("q", [99_999] * 60)
+    story.incidents.marks[:] = [mark._replace(score=99_999) for mark in story.incidents.marks]
+    svg = next(charts.build(story)).svg
+    assert re.findall(r'viewBox="[^"]*"', svg)[0] in picture_of(night_page, "points")
 
 
 def heights_of_line(svg: str) -> set[str]:
