@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from bot.client.clock import Clock
+from bot.client.limits import POLITE_RPS
 from bot.journal.files import open_plain
 
 FIRST_CUT: Final = 0.5
 """What is left of the rate after a limit about which nothing is known yet."""
 DEEPEST_CUT: Final = 0.1
-"""What is left of it at least."""
+"""What is left of it at least, or of `POLITE_RPS` where that is less."""
 FEW: Final = 20
 """Accepted requests since the last cut that say nothing of the rate that the service takes."""
 HOPE: Final = 1.08
@@ -132,7 +133,8 @@ class Pace:
         rps = self.rps
         measured = HOPE * self._accepted / passed_s if passed_s else math.inf
         if self._accepted < FEW:
-            measured = min(max(measured, DEEPEST_CUT * rps), FIRST_CUT * rps)
+            lowest = DEEPEST_CUT * min(rps, POLITE_RPS)
+            measured = min(max(measured, lowest), FIRST_CUT * rps)
         self._measured = max(min(measured, rps), SLOWEST_RPS)
         self._cut_at, self._accepted = now, 0
         return True

@@ -151,7 +151,7 @@ def test_a_target_that_looks_like_the_garland_is_none() -> None:
         ({"phase": True}, "phase", "a boolean where a text was expected"),
         ({"target": [[1], [2]]}, "target", "a list where a list of integers was expected"),
         ({"endReason": ""}, "endReason", "a text where null was expected"),
-        ({"legalActions": ["flip 1"]}, "legalActions", "a list where a list was expected"),
+        ({"legalActions": ["flip 1"]}, "legalActions", "not whole actions"),
         ({"observation": "Restore the garland."}, "observation", "a text"),
     ],
 )
