@@ -48,7 +48,6 @@ class Pace:
         self._max_rps = max_rps or math.inf
         self._clock = clock
         self._shared = shared
-        self._descriptor: int | None = None
         self._next_at = clock.monotonic()
         self._measured = math.inf
         """Requests a second that the service seems to take; infinite where it never complained."""
@@ -94,9 +93,11 @@ class Pace:
             OSError: there is none, or somebody else has it just now.
             ValueError: it holds no number.
         """
-        descriptor = self._open()
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if self._shared is None:
+            raise FileNotFoundError
+        descriptor = open_plain(self._shared, os.O_RDWR | os.O_CREAT)
         try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             text = os.pread(descriptor, 40, 0)
             shared = float(text) if text.strip() else now
             if not abs(shared - now) <= max(STALE_S, 10 * step_s):
@@ -105,15 +106,8 @@ class Pace:
             self._next_at = turn + step_s
             os.pwrite(descriptor, b"%-39.6f\n" % self._next_at, 0)
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)  # which lets go of the lock, too
         return turn
-
-    def _open(self) -> int:
-        if self._descriptor is None:
-            if self._shared is None:
-                raise FileNotFoundError
-            self._descriptor = open_plain(self._shared, os.O_RDWR | os.O_CREAT)
-        return self._descriptor
 
     def note_accepted(self) -> None:
         """Take note of a request that was not too much."""
@@ -138,12 +132,6 @@ class Pace:
         self._measured = max(min(measured, rps), SLOWEST_RPS)
         self._cut_at, self._accepted = now, 0
         return True
-
-    def close(self) -> None:
-        """Close the shared file."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
 
 
 def shared_file(runs_dir: Path, base_url: str) -> Path:

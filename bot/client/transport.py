@@ -33,6 +33,8 @@ MAX_ANSWER: Final = 2**20
 """Bytes of the longest body that is taken for an answer."""
 STOP_GRACE_S: Final = 1.5
 """How long an answer on its way is waited for once the bot has to stop, in seconds."""
+IDLE_S: Final = 1.0
+"""How long a watchdog stays without an attempt."""
 ADDRESSES: Final = 4
 """Addresses of a host that can be tried in the time of one attempt."""
 
@@ -55,11 +57,11 @@ class Watchdog:
         Raises:
             RuntimeError: the system has no thread for us.
         """
-        if self._thread is None:
-            thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
-            thread.start()
-            self._thread = thread
         with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
+                thread.start()  # it waits for this lock before it looks
+                self._thread = thread
             self._ends_at = time.monotonic() + seconds
             self._has_hung_up = False
             self._sock = None
@@ -107,11 +109,19 @@ class Watchdog:
             raise failure[0]
 
     def _watch(self) -> None:
+        """Watch until there has been no attempt for a while."""
+        watched_at = time.monotonic()
         while True:
             time.sleep(SLICE_S)
             with self._lock:
-                if self._ends_at is not None and self._is_over(time.monotonic()):
-                    self._hang_up()
+                now = time.monotonic()
+                if self._ends_at is not None:
+                    watched_at = now
+                    if self._is_over(now):
+                        self._hang_up()
+                elif now > watched_at + IDLE_S:
+                    self._thread = None
+                    return
 
     def _is_over(self, now: float) -> bool:
         is_stopping = self._stop.signal_number is not None

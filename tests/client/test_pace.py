@@ -265,8 +265,6 @@ def test_all_bots_of_one_folder_together_keep_to_the_rate(
     taken = turns(paces, clock, 20)
     assert len(taken) == pytest.approx(200, abs=1)
     assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in pairwise(taken))
-    for pace in paces:
-        pace.close()
 
 
 def test_a_bot_that_joins_late_takes_its_share(tmp_path: Path, clock: FakeClock) -> None:
@@ -331,7 +329,6 @@ def test_a_shared_file_that_is_none_neither_stops_nor_hurries_anything(
     taken = turns([pace], clock, 5)
     assert len(taken) == pytest.approx(50, abs=1)
     assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in pairwise(taken))
-    pace.close()
     if path.is_symlink() and path.resolve().is_file():
         assert (tmp_path / "other").read_text() == "1000.25"
 
@@ -349,18 +346,3 @@ def test_a_shared_file_that_somebody_holds_keeps_nobody_waiting(
 
 def test_a_folder_that_is_not_there_is_done_without(tmp_path: Path, clock: FakeClock) -> None:
     assert len(turns([Pace(MAX_RPS, clock, tmp_path / "no" / "pace")], clock, 5)) in (50, 51)
-
-
-def test_a_file_is_opened_once(
-    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = []
-    real_open = os.open
-
-    def spied(*args: object, **kwargs: object) -> int:
-        opened.append(args[0])
-        return real_open(*args, **kwargs)  # type: ignore[arg-type]  # whatever it was
-
-    monkeypatch.setattr("bot.client.pace.os.open", spied)
-    turns([Pace(MAX_RPS, clock, tmp_path / "pace")], clock, 5)
-    assert len(opened) == 1
