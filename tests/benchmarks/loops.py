@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import requests
 
 from bot import rules, strategy
-from bot.cli import process
+from bot.cli import play, process
 from bot.client.redirects import ACTION_PATH, INIT_PATH
 from bot.service import Service
 from bot.strategy import Goal
@@ -71,7 +71,7 @@ def whole_bot(arguments: list[str]) -> float:
     """Play with everything on: journal, comparison, progress; starting up is left out."""
     with tempfile.TemporaryDirectory() as folder:
         began_at = time.perf_counter()
-        process.run(["--runs-dir", folder, *arguments])
+        process.run([play.play.name or "", "--runs-dir", folder, *arguments])
         return time.perf_counter() - began_at
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -114,10 +115,19 @@ def far_away(base_url: str) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def carry(here: socket.socket, there: socket.socket, delay_s: float) -> None:
+            on_its_way: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
+
+            def deliver() -> None:
+                with suppress(OSError):
+                    while True:
+                        due, data = on_its_way.get()
+                        time.sleep(max(0.0, due - time.monotonic()))
+                        there.sendall(data)
+
+            threading.Thread(target=deliver, daemon=True).start()
             with suppress(OSError):
                 while data := here.recv(65536):
-                    time.sleep(delay_s)
-                    there.sendall(data)
+                    on_its_way.put((time.monotonic() + delay_s, data))
 
         def accept() -> None:
             with suppress(OSError):
