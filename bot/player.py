@@ -42,7 +42,7 @@ from bot.run import Run, action_taken, spec_digest
 from bot.strategy import Goal
 from bot.verify import recover
 from bot.wire.fields import public_fields
-from bot.wire.reading import layout_from_json
+from bot.wire.layout import layout_from_json
 
 KEPT_FOR: Final = timedelta(hours=1)
 """How long a service may refuse the token of a run before the run is abandoned."""

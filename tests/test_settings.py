@@ -28,7 +28,7 @@ from bot.client.limits import Limits
 from bot.client.transport import Transport, new_transport
 from bot.service import LocalAdapter, Service
 from bot.strategy import Goal
-from bot.wire.reading import WireSettings
+from bot.wire.layout import WireSettings
 
 NAMES: Final = tuple(str(setting.name) for setting in SETTINGS)
 FILE: Final = "given.toml"

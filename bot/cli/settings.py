@@ -16,7 +16,7 @@ from bot.cli.options import SETTINGS
 from bot.client.limits import POLITE_RPS, Limits
 from bot.errors import ConfigError
 from bot.strategy import Goal
-from bot.wire.reading import WireSettings
+from bot.wire.layout import WireSettings
 
 BUILT_IN: Final = "built-in"
 """The source of a setting that nobody has set."""

@@ -39,7 +39,9 @@ from bot.errors import (
     Unreadable,
 )
 from bot.rules import Action, State
-from bot.wire.reading import Layout, Reading, WireSettings, find_spec, is_proof, read
+from bot.wire.layout import Layout, WireSettings
+from bot.wire.places import find_spec
+from bot.wire.reading import Reading, is_proof, read
 from bot.wire.sayings import saying_in
 from bot.wire.values import brief, parse_json
 

@@ -45,7 +45,7 @@ from bot.errors import (
 )
 from bot.service import Answer, LocalAdapter, Service
 from bot.verify import recover
-from bot.wire.reading import MAX_TOKEN
+from bot.wire.places import MAX_TOKEN
 
 URL: Final = "http://sunpleat.test"
 AFTER: Final[dict[str, Any]] = json.loads(
