@@ -44,6 +44,7 @@ from bot.run import Run, action_taken, spec_digest
 from bot.wire.fields import FINAL_SCORE, SCORE, expectation, field_spelled, public_fields
 from bot.wire.layout import Layout, layout_from_json
 from bot.wire.paths import fold_name, parse_path
+from bot.wire.values import MAX_EXCERPT
 
 MAX_PROBLEMS: Final = 10
 """Problems after which nothing more is read: most of them follow from the first."""
@@ -435,8 +436,8 @@ def _check_retry(run: Run, event: Retried) -> Iterator[LineError]:
         yield LineError("attempt", event.attempt, str(attempt))
     if event.status is not None and event.status not in HTTP_STATUSES:
         yield LineError("status", event.status, "an HTTP status or null")
-    if len(event.excerpt) > events.MAX_EXCERPT:
-        yield LineError("excerpt", event.excerpt, f"{events.MAX_EXCERPT} characters at most")
+    if len(event.excerpt) > MAX_EXCERPT:
+        yield LineError("excerpt", event.excerpt, f"{MAX_EXCERPT} characters at most")
 
 
 def _check_failure(run: Run, field: str, action: dict[str, object]) -> Iterator[LineError]:

@@ -13,14 +13,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from bot import errors
 from bot.garland import MAX_WHOLE
+from bot.words import MAX_SHOWN
 
 JOURNAL_VERSION: Final = 1
 INIT: Final = "init"
 """What a `retry` line names before the first action."""
-MAX_SHOWN: Final = 500
-"""Characters of a text that names the run wherever it is shown."""
-MAX_EXCERPT: Final = 200
-"""Characters of an answer that a `retry` line keeps at most."""
 SUSPENDING: Final = frozenset(
     (
         errors.ServiceUnavailable.exit_code,

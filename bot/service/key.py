@@ -7,7 +7,6 @@ is for the caller to know.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
@@ -18,6 +17,7 @@ from typing import Final
 
 from bot.errors import JournalError
 from bot.journal.files import open_plain
+from bot.journal.writer import sync_data, sync_folder
 
 KEY_FILE: Final = ".local-key"
 """Name of the key in a runs folder."""
@@ -107,7 +107,7 @@ def make_key(runs_dir: Path) -> bytes:
             _name(fresh, path)
         finally:
             fresh.unlink()
-        _sync_folder(runs_dir)
+        sync_folder(runs_dir)
     except OSError as exc:
         raise JournalError(
             f"cannot keep the local service's key {path}: {exc.strerror}; "
@@ -126,7 +126,7 @@ def _write(path: Path, key: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(key)
             file.flush()
-            _sync(descriptor)
+            sync_data(descriptor)
     except OSError:
         path.unlink()
         raise
@@ -141,22 +141,3 @@ def _name(fresh: Path, path: Path) -> None:
             raise
         except OSError:  # a disk without hard links, each kind with an error of its own
             _write(path, fresh.read_bytes())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring a new name to the disk, where the disk can do that by request."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _sync(descriptor: int) -> None:
-    """Bring what was written to the disk; a disk that knows no such call is done without it."""
-    try:
-        os.fsync(descriptor)
-    except OSError as exc:
-        if exc.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
-            raise

@@ -171,13 +171,13 @@ def test_the_first_of_two_processes_wins(
 ) -> None:
     if links == "no links":
         monkeypatch.setattr(os, "link", refusing(errno.ENOTSUP))
-    fsync = os.fsync
+    fdatasync = os.fdatasync
 
     def lose_the_race(_: int) -> None:
-        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(os, "fdatasync", fdatasync)
         (tmp_path / KEY_FILE).write_bytes(KEY)
 
-    monkeypatch.setattr(os, "fsync", lose_the_race)
+    monkeypatch.setattr(os, "fdatasync", lose_the_race)
     assert make_key(tmp_path) == KEY
     assert [path.name for path in tmp_path.iterdir()] == [KEY_FILE]
 
@@ -201,7 +201,7 @@ def test_a_disk_without_hard_links_is_no_obstacle(
 def test_a_disk_that_knows_no_sync_or_mode_is_no_obstacle(
     error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for call in ("fsync", "chmod", "fchmod"):
+    for call in ("fdatasync", "fsync", "chmod", "fchmod"):
         monkeypatch.setattr(os, call, refusing(error))
     assert make_key(tmp_path) == load_key(tmp_path)
 
@@ -224,15 +224,15 @@ def test_a_folder_that_cannot_be_synced_is_no_obstacle(
 def test_a_disk_that_fails_is_told_and_nothing_is_left_there(
     links: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fsync = os.fsync
+    fdatasync = os.fdatasync
     good: Iterator[bool] = iter([links == "no links"])  # there the second file is the key's own
 
     def fail(descriptor: int) -> None:
         if not next(good, False):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        fsync(descriptor)
+        fdatasync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fdatasync", fail)
     if links == "no links":
         monkeypatch.setattr(os, "link", refusing(errno.EPERM))
     with pytest.raises(JournalError, match=r"cannot keep .*/\.local-key: Input/output error; --ru"):
