@@ -20,7 +20,8 @@ from hypothesis import settings as tuned
 from hypothesis import strategies as st
 from standins import KEY
 
-from bot.cli.options import SETTINGS, BaseUrl, Folder, PingUrl, Setting, Text
+from bot.cli.forms import BaseUrl, Folder, PingUrl, Text
+from bot.cli.options import SETTINGS, Setting
 from bot.cli.settings import Settings
 from bot.client.clock import StopRequest
 from bot.client.environment import Surroundings
