@@ -157,103 +157,8 @@ def play(
         record = record or _begin(last, order, client, clock, watcher)
         with closing(record.journal):
             watcher.began(record.run, record.journal.path)
-            error = _play_on(record, client, clock, watcher)
+            error = _play_or_stop(record, client, clock, watcher)
         return Outcome(record.run, record.journal.path, error)
-
-
-# One move
-
-
-def _play_to_the_end(record: Record, client: Client, watcher: Watcher) -> None:
-    run = record.run
-    while run.state.phase != rules.ENDED:
-        before = run.state
-        action = strategy.decide(before, run.goal)
-        after = rules.apply(before, action)
-        answered = _ask(client.act(run.token, action, before, after), action, record, watcher)
-        record.write_move(action, after, answered)
-        watcher.moved(run, answered.elapsed_ms)
-    record.write(run.totals())
-    record.journal.sync()
-
-
-def _ask(
-    attempts: Iterator[Failed | Answered], action: Action, record: Record, watcher: Watcher
-) -> Answered:
-    """Return the accepted answer; write down and tell each attempt that failed before it."""
-    for attempt in attempts:
-        if isinstance(attempt, Answered):
-            for notice in attempt.notices:
-                watcher.notice(notice)
-            return attempt
-        record.write(_event_of(attempt, action))
-        _tell(attempt, str(action), watcher)
-    raise TypeError("a client gives up by raising")
-
-
-def _event_of(failed: Failed, action: Action | None) -> Event:
-    """Return the line of an attempt that failed; of `init` where there is no action."""
-    failure = failed.failure
-    if failure.kind is Kind.REFUSED and action is not None:
-        return events.Refused(action.to_json(), failure.cause)
-    what = INIT if action is None else action.to_json()
-    return events.Retried(
-        what, failed.attempt, failure.cause, failure.status, failure.excerpt, failed.wait_s
-    )
-
-
-def _tell(failed: Failed, what: str, watcher: Watcher) -> None:
-    watcher.failed(what, failed.failure, failed.wait_s)
-    if failed.notice:
-        watcher.notice(failed.notice)
-
-
-# How a sitting ends
-
-
-def _play_on(record: Record, client: Client, clock: Clock, watcher: Watcher) -> BotError | None:
-    """Play until the run is over; return the error that suspends or abandons it, if one does."""
-    try:
-        _play_to_the_end(record, client, watcher)
-    except JournalError as exc:
-        return exc
-    except TokenRefused as exc:
-        return _take_refusal(record, exc, clock)
-    except Diverged as exc:
-        fields = {name: dict(pair) for name, pair in exc.fields.items()}
-        suspended = events.RunSuspended(str(exc), exc.exit_code)
-        return _close(record, exc, [events.FieldsDiverged(fields), suspended])
-    except BotError as exc:
-        return _close(record, exc, [events.RunSuspended(str(exc), exc.exit_code)])
-    except Exception as exc:
-        reason = f"a fault of the bot: {type(exc).__name__}: {exc!s:.500}"
-        _close(record, BotError(reason), [events.RunSuspended(reason, BotError.exit_code)])
-        raise
-    return None
-
-
-def _take_refusal(record: Record, refused: TokenRefused, clock: Clock) -> BotError:
-    """Keep a run whose token is refused, or abandon it where that has lasted too long."""
-    since = record.run.refused_ts
-    if since and clock.now() - parse_time(since) > KEPT_FOR:
-        reason = f"{refused}, as it did at {since} already"
-        return _close(record, TokenRefused(reason), [events.RunAbandoned(reason)])
-    error = TokenRefused(
-        f"{refused}. The run is kept, and the next call asks again; when that has lasted an "
-        f"hour, the run is abandoned"
-    )
-    return _close(record, error, [events.RunSuspended(str(refused), refused.exit_code)])
-
-
-def _close(record: Record, error: BotError, last: list[Event]) -> BotError:
-    """Write the last lines of a sitting; return the error to end with."""
-    try:
-        for event in last:
-            record.write(event)
-        record.journal.sync()
-    except JournalError as exc:
-        return exc
-    return error
 
 
 # How a sitting begins
@@ -264,7 +169,7 @@ def _resume(
 ) -> Record | None:
     """Open the newest run of this order, at `path`, to go on with; None: it is over, or left."""
     if order.mode is Mode.FRESH:
-        _leave(path, clock, watcher)
+        _leave_unfinished(path, clock, watcher)
         return None
     try:
         run, size, cut_bytes = recover(path)
@@ -294,24 +199,7 @@ def _resume(
         bot_version=__version__,
         cut_bytes=cut_bytes,
     )
-    return _open(journal, run, [resumed])
-
-
-def _open(journal: Journal, run: Run, first: list[Event]) -> Record:
-    """Begin a sitting in `journal` with its first lines.
-
-    Raises:
-        JournalError: they could not be written; the journal is closed.
-    """
-    record = Record(journal, run)
-    try:
-        for event in first:
-            record.write(event)
-        journal.sync()
-    except BaseException:
-        journal.close()
-        raise
-    return record
+    return _begin_sitting(journal, run, [resumed])
 
 
 def _check_goal(run: Run, goal: Goal, path: Path) -> None:
@@ -336,7 +224,7 @@ def _check_goal(run: Run, goal: Goal, path: Path) -> None:
         )
 
 
-def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
+def _leave_unfinished(path: Path, clock: Clock, watcher: Watcher) -> None:
     """Say which unfinished run is left; one that lacks its last line alone is given it.
 
     Raises:
@@ -391,7 +279,7 @@ def _begin(
         spec_sha256=spec_digest(spec),
     )
     journal = writer.create(journal_path(order.runs_dir, run_id), clock.now)
-    return _open(journal, Run(), [started, *held])
+    return _begin_sitting(journal, Run(), [started, *held])
 
 
 def _ask_for_init(client: Client, seed: int, held: list[Event], watcher: Watcher) -> Answered:
@@ -408,3 +296,118 @@ def _ask_for_init(client: Client, seed: int, held: list[Event], watcher: Watcher
             f"`--local` plays without a network"
         ) from exc
     raise TypeError("a client gives up by raising")
+
+
+def _begin_sitting(journal: Journal, run: Run, first: list[Event]) -> Record:
+    """Begin a sitting in `journal` with its first lines.
+
+    Raises:
+        JournalError: they could not be written; the journal is closed.
+    """
+    record = Record(journal, run)
+    try:
+        for event in first:
+            record.write(event)
+        journal.sync()
+    except BaseException:
+        journal.close()
+        raise
+    return record
+
+
+# One move after the other
+
+
+def _play_or_stop(
+    record: Record, client: Client, clock: Clock, watcher: Watcher
+) -> BotError | None:
+    """Play until the run is over; return the error that suspends or abandons it, if one does."""
+    try:
+        _play_moves(record, client, watcher)
+    except JournalError as exc:
+        return exc
+    except TokenRefused as exc:
+        return _keep_or_abandon(record, exc, clock)
+    except Diverged as exc:
+        fields = {name: dict(pair) for name, pair in exc.fields.items()}
+        suspended = events.RunSuspended(str(exc), exc.exit_code)
+        return _end_sitting(record, exc, [events.FieldsDiverged(fields), suspended])
+    except BotError as exc:
+        return _end_sitting(record, exc, [events.RunSuspended(str(exc), exc.exit_code)])
+    except Exception as exc:
+        reason = f"a fault of the bot: {type(exc).__name__}: {exc!s:.500}"
+        _end_sitting(record, BotError(reason), [events.RunSuspended(reason, BotError.exit_code)])
+        raise
+    return None
+
+
+def _play_moves(record: Record, client: Client, watcher: Watcher) -> None:
+    """Make move after move, each decided, predicted, asked for and written; then end the run."""
+    run = record.run
+    while run.state.phase != rules.ENDED:
+        before = run.state
+        action = strategy.decide(before, run.goal)
+        after = rules.apply(before, action)
+        answered = _ask(client.act(run.token, action, before, after), action, record, watcher)
+        record.write_move(action, after, answered)
+        watcher.moved(run, answered.elapsed_ms)
+    record.write(run.totals())
+    record.journal.sync()
+
+
+def _ask(
+    attempts: Iterator[Failed | Answered], action: Action, record: Record, watcher: Watcher
+) -> Answered:
+    """Return the accepted answer; write down and tell each attempt that failed before it."""
+    for attempt in attempts:
+        if isinstance(attempt, Answered):
+            for notice in attempt.notices:
+                watcher.notice(notice)
+            return attempt
+        record.write(_event_of(attempt, action))
+        _tell(attempt, str(action), watcher)
+    raise TypeError("a client gives up by raising")
+
+
+def _event_of(failed: Failed, action: Action | None) -> Event:
+    """Return the line of an attempt that failed; of `init` where there is no action."""
+    failure = failed.failure
+    if failure.kind is Kind.REFUSED and action is not None:
+        return events.Refused(action.to_json(), failure.cause)
+    what = INIT if action is None else action.to_json()
+    return events.Retried(
+        what, failed.attempt, failure.cause, failure.status, failure.excerpt, failed.wait_s
+    )
+
+
+def _tell(failed: Failed, what: str, watcher: Watcher) -> None:
+    watcher.failed(what, failed.failure, failed.wait_s)
+    if failed.notice:
+        watcher.notice(failed.notice)
+
+
+# How a sitting ends
+
+
+def _keep_or_abandon(record: Record, refused: TokenRefused, clock: Clock) -> BotError:
+    """Keep a run whose token is refused, or abandon it where that has lasted too long."""
+    since = record.run.refused_ts
+    if since and clock.now() - parse_time(since) > KEPT_FOR:
+        reason = f"{refused}, as it did at {since} already"
+        return _end_sitting(record, TokenRefused(reason), [events.RunAbandoned(reason)])
+    error = TokenRefused(
+        f"{refused}. The run is kept, and the next call asks again; when that has lasted an "
+        f"hour, the run is abandoned"
+    )
+    return _end_sitting(record, error, [events.RunSuspended(str(refused), refused.exit_code)])
+
+
+def _end_sitting(record: Record, error: BotError, last: list[Event]) -> BotError:
+    """Write the last lines of a sitting; return the error to end with."""
+    try:
+        for event in last:
+            record.write(event)
+        record.journal.sync()
+    except JournalError as exc:
+        return exc
+    return error

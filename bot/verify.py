@@ -293,7 +293,7 @@ def _check_action(run: Run, event: ActionTaken) -> tuple[State, list[LineError]]
         if not _is_alike(event, expected)
         else []
     )
-    problems.extend(_check_goal(run, action, after))
+    problems.extend(_check_bank_rule(run, action, after))
     return after, problems
 
 
@@ -306,7 +306,7 @@ def _is_alike(event: ActionTaken, expected: ActionTaken) -> bool:
     )
 
 
-def _check_goal(run: Run, action: Action, after: State) -> Iterator[LineError]:
+def _check_bank_rule(run: Run, action: Action, after: State) -> Iterator[LineError]:
     """Yield a problem where the bank rule is not kept."""
     if run.started is None:
         return  # the goal is lost with the first line
@@ -385,7 +385,7 @@ def _check_start(event: RunStarted) -> Iterator[LineError]:
     for name in event.state.keys() - fresh.keys():
         yield LineError(f"state.{name}", event.state[name], "no such field")
     yield from _check_wire(event.wire)
-    yield from _check_rule(event.bank_rule)
+    yield from _check_rule_name(event.bank_rule)
     if spec_digest(event.spec) != event.spec_sha256:
         yield LineError("spec_sha256", event.spec_sha256, repr(spec_digest(event.spec)))
     named = parse_run_id(event.run_id)
@@ -403,7 +403,7 @@ def _check_wire(wire: dict[str, object]) -> Iterator[LineError]:
             yield LineError("wire", wire, repr(places))
 
 
-def _check_rule(bank_rule: str) -> Iterator[LineError]:
+def _check_rule_name(bank_rule: str) -> Iterator[LineError]:
     if bank_rule not in strategy.BANK_RULES:
         yield LineError("bank_rule", bank_rule, " or ".join(map(repr, strategy.BANK_RULES)))
 
@@ -415,7 +415,7 @@ def _check_sitting(run: Run, event: Event) -> Iterator[LineError]:
         case RunResumed(from_seq=seq, bank_rule=rule):
             if seq != run.next_seq - 1:
                 yield LineError("from_seq", seq, str(run.next_seq - 1))
-            yield from _check_rule(rule)
+            yield from _check_rule_name(rule)
         case RunSuspended(exit_code=code) if run.diverged and code != diverged:
             yield LineError("exit_code", code, f"{diverged} after diverged")
         case RunSuspended(exit_code=code) if code not in events.SUSPENDING:
