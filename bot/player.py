@@ -148,7 +148,7 @@ def play(
     """
     with lock(order.runs_dir, order.base_url, order.seed):
         for path in dated_ahead(order.runs_dir, clock.now()):
-            watcher.notice(f"passing by the finished run {path}: it is dated after tomorrow")
+            watcher.notice(f"skipping the finished run {path}: it is dated after tomorrow")
         last = newest(order.runs_dir, order.base_url, order.seed, clock.now())
         client = make_client()
         record = None if last is None else _resume(last, order, client, clock, watcher)
@@ -180,7 +180,7 @@ def _resume(
     if is_compressed(path):
         raise JournalError(
             f"the unfinished run {path} is compressed; nothing was sent. "
-            f"Unpack it to go on with it, or start a new run with --fresh"
+            f"Unpack it to resume it, or start a new run with --fresh"
         )
     goal = Goal(run.score) if order.mode is Mode.BANK_NOW else order.goal
     if run.state.phase != rules.ENDED:
@@ -235,7 +235,7 @@ def _leave_unfinished(path: Path, clock: Clock, watcher: Watcher) -> None:
     try:
         run, size, cut_bytes = recover(path)
     except (JournalError, NotAJournal) as exc:
-        watcher.notice(f"leaving a run that cannot be gone on with: {exc}")
+        watcher.notice(f"leaving a run that cannot be resumed: {exc}")
         return
     if run.is_over:
         return

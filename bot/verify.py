@@ -186,7 +186,7 @@ def recover(path: Path) -> Recovered:
         try:
             entry = parse_line(line)
         except NewerFormat as exc:
-            raise JournalDamaged(f"cannot go on with the journal {path}: {exc}") from None
+            raise JournalDamaged(f"cannot resume the journal {path}: {exc}") from None
         except LineError as exc:
             torn = line.number, exc
             continue

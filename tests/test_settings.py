@@ -433,7 +433,7 @@ WOULD_DO: Final = {
 }
 NO_HEADER: Final = ": it has characters that a header does not take"
 NO_PING: Final = ": it is no address that begins with http:// or https:// and a host"
-IN_QUOTES: Final = ": it has a blank or a quote at an end"
+IN_QUOTES: Final = ": it begins or ends with a blank or a quote"
 UNSEEN: Final = ": it has characters that cannot be seen"
 NO_SCHEME: Final = ": it does not begin with http:// or https:// and a host"
 MORE: Final = ": it has more than scheme, host and path"

@@ -66,7 +66,7 @@ class FileName(Text):
         """
         name = super().read(text)
         if name.strip(f"{_QUOTES} \t") != name:
-            raise ValueError("it has a blank or a quote at an end")
+            raise ValueError("it begins or ends with a blank or a quote")
         if not _as_utf_8(name).isprintable():
             raise ValueError("it has characters that cannot be seen")
         return _with_home(name)

@@ -228,7 +228,7 @@ class Client:
             return ""
         if not self._pace.slow_down():
             return ""
-        return f"the service limits requests: going on with {self._pace.rps:.2g} a second"
+        return f"the service limits requests: slowing down to {self._pace.rps:.2g} a second"
 
     def _ask(self, request: requests.PreparedRequest, patience: Patience) -> tuple[object, int]:
         """Send a request once; return its answer as parsed JSON, and its status.

@@ -201,7 +201,7 @@ _SHORT: Final = _kind(
 )
 _INTEGER: Final = _kind("a whole number", int, test=range(-MAX_WHOLE, MAX_WHOLE + 1).__contains__)
 _COUNT: Final = _kind(
-    f"a whole number from 0 to {MAX_WHOLE}", int, test=range(MAX_WHOLE + 1).__contains__
+    "a whole number from 0 to 2^53 - 1", int, test=range(MAX_WHOLE + 1).__contains__
 )
 _DURATION: Final = _kind("a time", int, float, test=lambda value: 0 <= value < math.inf)
 _OBJECT: Final = _kind("an object", dict)

@@ -83,7 +83,7 @@ class NewerFormat(LineError):
         """Say so; nothing is damaged."""
         return (
             f"it was written by a newer version of the bot (journal_version {self.logged}, this "
-            f"one reads {self.expected}); update the bot to go on with it"
+            f"one reads {self.expected}); update the bot"
         )
 
 
@@ -350,7 +350,7 @@ def parse_time(text: str) -> datetime:
 
 _HEAD: Final = {
     "seq": Kind(
-        f"a line number from 0 to {MAX_WHOLE}",
+        "a line number from 0 to 2^53 - 1",
         frozenset({int}),
         range(MAX_WHOLE + 1).__contains__,
     ),

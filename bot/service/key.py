@@ -24,7 +24,7 @@ KEY_FILE: Final = ".local-key"
 _SIZE: Final = 64
 """Characters of a key: 32 random bytes in hexadecimal."""
 _FORM: Final = re.compile(rb"[0-9a-f]{%d}" % _SIZE)
-_WAY_OUT: Final = "put the right key back, or remove it and begin anew with --fresh"
+_WAY_OUT: Final = "put the right key back, or remove it and start a new run with --fresh"
 
 
 def choose_key(
@@ -52,10 +52,13 @@ def choose_key(
     if lost and not is_fresh:
         raise JournalError(
             f"the local service's key {runs_dir / KEY_FILE} is missing, and without it "
-            f"{names} cannot go on: put it back, or begin anew with --fresh"
+            f"{names} cannot be resumed: put it back, or start a new run with --fresh"
         )
     if lost:
-        tell(f"the local service's key was missing and is made anew; this leaves {names} for good")
+        tell(
+            f"the local service's key was missing, so a new one was made; "
+            f"{names} cannot be resumed any more"
+        )
     return make_key(runs_dir)
 
 
@@ -63,7 +66,7 @@ def foreign_key(runs_dir: Path, run_id: str) -> JournalError:
     """Return the error that the key of the folder is not the one that signed a run's token."""
     return JournalError(
         f"the local service's key {runs_dir / KEY_FILE} is not the one that {run_id} began with: "
-        f"put that one back, or begin anew with --fresh"
+        f"put that one back, or start a new run with --fresh"
     )
 
 

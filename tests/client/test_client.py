@@ -719,7 +719,7 @@ def test_each_limit_after_an_accepted_answer_cuts_the_pace_and_is_told(clock: Fa
     told = [*first, *second]
     assert [bool(notice) for notice in told] == [True, False, True]
     assert all(
-        notice.startswith("the service limits requests: going on with ")
+        notice.startswith("the service limits requests: slowing down to ")
         for notice in filter(None, told)
     )
 

@@ -112,7 +112,7 @@ def test_what_is_no_key_of_ours_is_refused_by_name_at_once(no_key: tuple[Path, s
         load_key(folder)
     assert str(caught.value) == (
         f"the local service's key {folder / KEY_FILE} {why}; "
-        f"put the right key back, or remove it and begin anew with --fresh"
+        f"put the right key back, or remove it and start a new run with --fresh"
     )
     assert caught.value.exit_code == 74
 
@@ -279,7 +279,8 @@ def test_a_missing_key_that_a_run_waits_for_is_never_made(tmp_path: Path) -> Non
         choose(tmp_path, "20261130T024107Z-seed7-0a1b")
     assert str(caught.value) == (
         f"the local service's key {tmp_path / KEY_FILE} is missing, and without it "
-        f"20261130T024107Z-seed7-0a1b cannot go on: put it back, or begin anew with --fresh"
+        f"20261130T024107Z-seed7-0a1b cannot be resumed: put it back, "
+        f"or start a new run with --fresh"
     )
     assert (caught.value.exit_code, list(tmp_path.iterdir())) == (74, [])
 
@@ -294,7 +295,8 @@ def test_fresh_makes_a_missing_key_and_says_which_runs_it_leaves(
     key, told = choose(tmp_path, *waiting.split(), is_fresh=True)
     assert load_key(tmp_path) == key
     assert told == [
-        f"the local service's key was missing and is made anew; this leaves {names} for good"
+        f"the local service's key was missing, so a new one was made; "
+        f"{names} cannot be resumed any more"
     ]
 
 
@@ -311,6 +313,7 @@ def test_a_foreign_key_is_told_by_its_file_and_the_run(tmp_path: Path) -> None:
     error = foreign_key(tmp_path, "20261130T024107Z-seed7-0a1b")
     assert str(error) == (
         f"the local service's key {tmp_path / KEY_FILE} is not the one that "
-        f"20261130T024107Z-seed7-0a1b began with: put that one back, or begin anew with --fresh"
+        f"20261130T024107Z-seed7-0a1b began with: put that one back, "
+        f"or start a new run with --fresh"
     )
     assert error.exit_code == 74
