@@ -294,10 +294,11 @@ def test_fresh_makes_a_missing_key_and_says_which_runs_it_leaves(
 ) -> None:
     key, told = choose(tmp_path, *waiting.split(), is_fresh=True)
     assert load_key(tmp_path) == key
-    assert told == [
+    expected = (
         f"the local service's key was missing, so a new one was made; "
         f"{names} cannot be resumed any more"
-    ]
+    )
+    assert told == [expected]
 
 
 def test_a_key_that_another_bot_makes_meanwhile_is_taken(tmp_path: Path) -> None:
