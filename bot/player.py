@@ -42,7 +42,7 @@ from bot.run import Run, action_taken, spec_digest
 from bot.strategy import Goal
 from bot.verify import recover
 from bot.wire.fields import public_fields
-from bot.wire.reading import layout_from_json
+from bot.wire.layout import layout_from_json
 
 KEPT_FOR: Final = timedelta(hours=1)
 """How long a service may refuse the token of a run before the run is abandoned."""
@@ -148,7 +148,7 @@ def play(
     """
     with lock(order.runs_dir, order.base_url, order.seed):
         for path in dated_ahead(order.runs_dir, clock.now()):
-            watcher.notice(f"passing by the finished run {path}: it is dated after tomorrow")
+            watcher.notice(f"skipping the finished run {path}: it is dated after tomorrow")
         last = newest(order.runs_dir, order.base_url, order.seed, clock.now())
         client = make_client()
         record = None if last is None else _resume(last, order, client, clock, watcher)
@@ -157,14 +157,192 @@ def play(
         record = record or _begin(last, order, client, clock, watcher)
         with closing(record.journal):
             watcher.began(record.run, record.journal.path)
-            error = _play_on(record, client, clock, watcher)
+            error = _play_or_stop(record, client, clock, watcher)
         return Outcome(record.run, record.journal.path, error)
 
 
-# One move
+# How a sitting begins
 
 
-def _play_to_the_end(record: Record, client: Client, watcher: Watcher) -> None:
+def _resume(
+    path: Path, order: Order, client: Client, clock: Clock, watcher: Watcher
+) -> Record | None:
+    """Open the newest run of this order, at `path`, to go on with; None: it is over, or left."""
+    if order.mode is Mode.FRESH:
+        _leave_unfinished(path, clock, watcher)
+        return None
+    try:
+        run, size, cut_bytes = recover(path)
+    except NotAJournal as exc:
+        raise JournalError(f"{exc}. Nothing was sent; --fresh starts a new run") from exc
+    if run.is_over or run.started is None:
+        return None
+    if is_compressed(path):
+        raise JournalError(
+            f"the unfinished run {path} is compressed; nothing was sent. "
+            f"Unpack it to resume it, or start a new run with --fresh"
+        )
+    goal = Goal(run.score) if order.mode is Mode.BANK_NOW else order.goal
+    if run.state.phase != rules.ENDED:
+        _check_goal(run, goal, path)
+        order.vouch(run)
+    journal = writer.reopen(path, size, run.next_seq, clock.now, cut_bytes)
+    if cut_bytes:
+        watcher.notice(f"{cut_bytes} bytes of a torn last line were cut off {path}")
+    if run.state.phase == rules.ENDED:
+        return Record(journal, run)
+    client.resume(layout_from_json(run.wire), is_under_way=run.actions > 0)
+    resumed = events.RunResumed(
+        from_seq=run.next_seq - 1,
+        bank_at=goal.bank_at,
+        bank_rule=goal.rule,
+        bot_version=__version__,
+        cut_bytes=cut_bytes,
+    )
+    return _begin_sitting(journal, run, [resumed])
+
+
+def _check_goal(run: Run, goal: Goal, path: Path) -> None:
+    """Refuse a goal that the unfinished run cannot meet, or has passed.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if goal == run.goal:
+        return
+    if goal.rule != strategy.EXACTLY and run.score > goal.bank_at:
+        raise ConfigError(
+            f"the unfinished run {path} has {run.score} points already, more than "
+            f"{goal.bank_at}; nothing was sent. Ask for more, bank it with --bank-now, or start a "
+            f"new run with --fresh"
+        )
+    if strategy.is_out_of_reach(run.state, goal):
+        raise ConfigError(
+            f"no play gets from the {run.score} points of the unfinished run {path} to "
+            f"exactly {goal.bank_at}; nothing was sent. Ask for another number, or start a "
+            f"new run with --fresh"
+        )
+
+
+def _leave_unfinished(path: Path, clock: Clock, watcher: Watcher) -> None:
+    """Say which unfinished run is left; one that lacks its last line alone is given it.
+
+    Raises:
+        TryLater: another bot writes it.
+    """
+    if is_played(path):
+        raise TryLater(f"another bot writes the journal {path}; nothing was sent")
+    try:
+        run, size, cut_bytes = recover(path)
+    except (JournalError, NotAJournal) as exc:
+        watcher.notice(f"leaving a run that cannot be resumed: {exc}")
+        return
+    if run.is_over:
+        return
+    is_ours = os.access(path, os.W_OK) and not is_compressed(path)
+    if run.state.phase != rules.ENDED or not is_ours:
+        watcher.notice(f"leaving the unfinished run {path}")
+        return
+    with closing(writer.reopen(path, size, run.next_seq, clock.now, cut_bytes)) as journal:
+        journal.write(run.totals())
+        journal.sync()
+
+
+def _begin(
+    newest_path: Path | None, order: Order, client: Client, clock: Clock, watcher: Watcher
+) -> Record:
+    """Ask for a new run and open its journal, after that at `newest_path` if there is one."""
+    held: list[Event] = []
+    answered = _ask_for_init(client, order.seed, held, watcher)
+    spec = writer.finite(answered.spec)
+    for notice in answered.notices:
+        watcher.notice(notice)
+    last = last_start(order.runs_dir, order.base_url)
+    if last is not None and last.spec_sha256 != spec_digest(spec):
+        watcher.notice(
+            f"the service does not describe the game as in the run {last.run_id}; "
+            f"the verb check shows the difference"
+        )
+    run_id = new_run_id(order.seed, clock.now(), newest_path)
+    started = events.RunStarted(
+        journal_version=events.JOURNAL_VERSION,
+        run_id=run_id,
+        bot_version=__version__,
+        base_url=order.base_url,
+        seed=order.seed,
+        bank_at=order.goal.bank_at,
+        bank_rule=order.goal.rule,
+        token=answered.token,
+        state=public_fields(rules.fresh()),
+        wire=answered.layout.to_json(),
+        spec=spec,
+        spec_sha256=spec_digest(spec),
+    )
+    journal = writer.create(journal_path(order.runs_dir, run_id), clock.now)
+    return _begin_sitting(journal, Run(), [started, *held])
+
+
+def _ask_for_init(client: Client, seed: int, held: list[Event], watcher: Watcher) -> Answered:
+    """Return the answer to `init`; put the lines of attempts that failed into `held`."""
+    try:
+        for attempt in client.begin(seed):
+            if isinstance(attempt, Answered):
+                return attempt
+            held.append(_event_of(attempt, None))
+            _tell(attempt, INIT, watcher)
+    except ServiceUnavailable as exc:
+        raise ServiceUnavailable(
+            f"{exc}; nothing was played. The verb `check` shows what the service answers, "
+            f"`--local` plays without a network"
+        ) from exc
+    raise TypeError("a client gives up by raising")
+
+
+def _begin_sitting(journal: Journal, run: Run, first: list[Event]) -> Record:
+    """Begin a sitting in `journal` with its first lines.
+
+    Raises:
+        JournalError: they could not be written; the journal is closed.
+    """
+    record = Record(journal, run)
+    try:
+        for event in first:
+            record.write(event)
+        journal.sync()
+    except BaseException:
+        journal.close()
+        raise
+    return record
+
+
+# One move after the other
+
+
+def _play_or_stop(
+    record: Record, client: Client, clock: Clock, watcher: Watcher
+) -> BotError | None:
+    """Play until the run is over; return the error that suspends or abandons it, if one does."""
+    try:
+        _play_moves(record, client, watcher)
+    except JournalError as exc:
+        return exc
+    except TokenRefused as exc:
+        return _keep_or_abandon(record, exc, clock)
+    except Diverged as exc:
+        fields = {name: dict(pair) for name, pair in exc.fields.items()}
+        suspended = events.RunSuspended(str(exc), exc.exit_code)
+        return _end_sitting(record, exc, [events.FieldsDiverged(fields), suspended])
+    except BotError as exc:
+        return _end_sitting(record, exc, [events.RunSuspended(str(exc), exc.exit_code)])
+    except Exception as exc:
+        reason = f"a fault of the bot: {type(exc).__name__}: {exc!s:.500}"
+        _end_sitting(record, BotError(reason), [events.RunSuspended(reason, BotError.exit_code)])
+        raise
+    return None
+
+
+def _play_moves(record: Record, client: Client, watcher: Watcher) -> None:
+    """Make move after move, each decided, predicted, asked for and written; then end the run."""
     run = record.run
     while run.state.phase != rules.ENDED:
         before = run.state
@@ -211,41 +389,20 @@ def _tell(failed: Failed, what: str, watcher: Watcher) -> None:
 # How a sitting ends
 
 
-def _play_on(record: Record, client: Client, clock: Clock, watcher: Watcher) -> BotError | None:
-    """Play until the run is over; return the error that suspends or abandons it, if one does."""
-    try:
-        _play_to_the_end(record, client, watcher)
-    except JournalError as exc:
-        return exc
-    except TokenRefused as exc:
-        return _take_refusal(record, exc, clock)
-    except Diverged as exc:
-        fields = {name: dict(pair) for name, pair in exc.fields.items()}
-        suspended = events.RunSuspended(str(exc), exc.exit_code)
-        return _close(record, exc, [events.FieldsDiverged(fields), suspended])
-    except BotError as exc:
-        return _close(record, exc, [events.RunSuspended(str(exc), exc.exit_code)])
-    except Exception as exc:
-        reason = f"a fault of the bot: {type(exc).__name__}: {exc!s:.500}"
-        _close(record, BotError(reason), [events.RunSuspended(reason, BotError.exit_code)])
-        raise
-    return None
-
-
-def _take_refusal(record: Record, refused: TokenRefused, clock: Clock) -> BotError:
+def _keep_or_abandon(record: Record, refused: TokenRefused, clock: Clock) -> BotError:
     """Keep a run whose token is refused, or abandon it where that has lasted too long."""
     since = record.run.refused_ts
     if since and clock.now() - parse_time(since) > KEPT_FOR:
         reason = f"{refused}, as it did at {since} already"
-        return _close(record, TokenRefused(reason), [events.RunAbandoned(reason)])
+        return _end_sitting(record, TokenRefused(reason), [events.RunAbandoned(reason)])
     error = TokenRefused(
         f"{refused}. The run is kept, and the next call asks again; when that has lasted an "
         f"hour, the run is abandoned"
     )
-    return _close(record, error, [events.RunSuspended(str(refused), refused.exit_code)])
+    return _end_sitting(record, error, [events.RunSuspended(str(refused), refused.exit_code)])
 
 
-def _close(record: Record, error: BotError, last: list[Event]) -> BotError:
+def _end_sitting(record: Record, error: BotError, last: list[Event]) -> BotError:
     """Write the last lines of a sitting; return the error to end with."""
     try:
         for event in last:
@@ -254,157 +411,3 @@ def _close(record: Record, error: BotError, last: list[Event]) -> BotError:
     except JournalError as exc:
         return exc
     return error
-
-
-# How a sitting begins
-
-
-def _resume(
-    path: Path, order: Order, client: Client, clock: Clock, watcher: Watcher
-) -> Record | None:
-    """Open the newest run of this order, at `path`, to go on with; None: it is over, or left."""
-    if order.mode is Mode.FRESH:
-        _leave(path, clock, watcher)
-        return None
-    try:
-        run, size, cut_bytes = recover(path)
-    except NotAJournal as exc:
-        raise JournalError(f"{exc}. Nothing was sent; --fresh starts a new run") from exc
-    if run.is_over or run.started is None:
-        return None
-    if is_compressed(path):
-        raise JournalError(
-            f"the unfinished run {path} is compressed; nothing was sent. "
-            f"Unpack it to go on with it, or start a new run with --fresh"
-        )
-    goal = Goal(run.score) if order.mode is Mode.BANK_NOW else order.goal
-    if run.state.phase != rules.ENDED:
-        _check_goal(run, goal, path)
-        order.vouch(run)
-    journal = writer.reopen(path, size, run.next_seq, clock.now, cut_bytes)
-    if cut_bytes:
-        watcher.notice(f"{cut_bytes} bytes of a torn last line were cut off {path}")
-    if run.state.phase == rules.ENDED:
-        return Record(journal, run)
-    client.resume(layout_from_json(run.wire), is_under_way=run.actions > 0)
-    resumed = events.RunResumed(
-        from_seq=run.next_seq - 1,
-        bank_at=goal.bank_at,
-        bank_rule=goal.rule,
-        bot_version=__version__,
-        cut_bytes=cut_bytes,
-    )
-    return _open(journal, run, [resumed])
-
-
-def _open(journal: Journal, run: Run, first: list[Event]) -> Record:
-    """Begin a sitting in `journal` with its first lines.
-
-    Raises:
-        JournalError: they could not be written; the journal is closed.
-    """
-    record = Record(journal, run)
-    try:
-        for event in first:
-            record.write(event)
-        journal.sync()
-    except BaseException:
-        journal.close()
-        raise
-    return record
-
-
-def _check_goal(run: Run, goal: Goal, path: Path) -> None:
-    """Refuse a goal that the unfinished run cannot meet, or has passed.
-
-    Raises:
-        ConfigError: it is one.
-    """
-    if goal == run.goal:
-        return
-    if goal.rule != strategy.EXACTLY and run.score > goal.bank_at:
-        raise ConfigError(
-            f"the unfinished run {path} has {run.score} points already, more than "
-            f"{goal.bank_at}; nothing was sent. Ask for more, bank it with --bank-now, or start a "
-            f"new run with --fresh"
-        )
-    if strategy.is_out_of_reach(run.state, goal):
-        raise ConfigError(
-            f"no play gets from the {run.score} points of the unfinished run {path} to "
-            f"exactly {goal.bank_at}; nothing was sent. Ask for another number, or start a "
-            f"new run with --fresh"
-        )
-
-
-def _leave(path: Path, clock: Clock, watcher: Watcher) -> None:
-    """Say which unfinished run is left; one that lacks its last line alone is given it.
-
-    Raises:
-        TryLater: another bot writes it.
-    """
-    if is_played(path):
-        raise TryLater(f"another bot writes the journal {path}; nothing was sent")
-    try:
-        run, size, cut_bytes = recover(path)
-    except (JournalError, NotAJournal) as exc:
-        watcher.notice(f"leaving a run that cannot be gone on with: {exc}")
-        return
-    if run.is_over:
-        return
-    is_ours = os.access(path, os.W_OK) and not is_compressed(path)
-    if run.state.phase != rules.ENDED or not is_ours:
-        watcher.notice(f"leaving the unfinished run {path}")
-        return
-    with closing(writer.reopen(path, size, run.next_seq, clock.now, cut_bytes)) as journal:
-        journal.write(run.totals())
-        journal.sync()
-
-
-def _begin(
-    newest_path: Path | None, order: Order, client: Client, clock: Clock, watcher: Watcher
-) -> Record:
-    """Ask for a new run and open its journal, after that at `newest_path` if there is one."""
-    held: list[Event] = []
-    answered = _ask_for_init(client, order.seed, held, watcher)
-    spec = writer.finite(answered.spec)
-    for notice in answered.notices:
-        watcher.notice(notice)
-    last = last_start(order.runs_dir, order.base_url)
-    if last is not None and last.spec_sha256 != spec_digest(spec):
-        watcher.notice(
-            f"the service does not describe the game as in the run {last.run_id}; "
-            f"the verb check shows the difference"
-        )
-    run_id = new_run_id(order.seed, clock.now(), newest_path)
-    started = events.RunStarted(
-        journal_version=events.JOURNAL_VERSION,
-        run_id=run_id,
-        bot_version=__version__,
-        base_url=order.base_url,
-        seed=order.seed,
-        bank_at=order.goal.bank_at,
-        bank_rule=order.goal.rule,
-        token=answered.token,
-        state=public_fields(rules.fresh()),
-        wire=answered.layout.to_json(),
-        spec=spec,
-        spec_sha256=spec_digest(spec),
-    )
-    journal = writer.create(journal_path(order.runs_dir, run_id), clock.now)
-    return _open(journal, Run(), [started, *held])
-
-
-def _ask_for_init(client: Client, seed: int, held: list[Event], watcher: Watcher) -> Answered:
-    """Return the answer to `init`; put the lines of attempts that failed into `held`."""
-    try:
-        for attempt in client.begin(seed):
-            if isinstance(attempt, Answered):
-                return attempt
-            held.append(_event_of(attempt, None))
-            _tell(attempt, INIT, watcher)
-    except ServiceUnavailable as exc:
-        raise ServiceUnavailable(
-            f"{exc}; nothing was played. The verb `check` shows what the service answers, "
-            f"`--local` plays without a network"
-        ) from exc
-    raise TypeError("a client gives up by raising")

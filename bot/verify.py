@@ -42,8 +42,9 @@ from bot.journal.reader import (
 from bot.rules import Action, State
 from bot.run import Run, action_taken, spec_digest
 from bot.wire.fields import FINAL_SCORE, SCORE, expectation, field_spelled, public_fields
+from bot.wire.layout import Layout, layout_from_json
 from bot.wire.paths import fold_name, parse_path
-from bot.wire.reading import Layout, layout_from_json
+from bot.wire.values import MAX_EXCERPT
 
 MAX_PROBLEMS: Final = 10
 """Problems after which nothing more is read: most of them follow from the first."""
@@ -185,7 +186,7 @@ def recover(path: Path) -> Recovered:
         try:
             entry = parse_line(line)
         except NewerFormat as exc:
-            raise JournalDamaged(f"cannot go on with the journal {path}: {exc}") from None
+            raise JournalDamaged(f"cannot resume the journal {path}: {exc}") from None
         except LineError as exc:
             torn = line.number, exc
             continue
@@ -292,7 +293,7 @@ def _check_action(run: Run, event: ActionTaken) -> tuple[State, list[LineError]]
         if not _is_alike(event, expected)
         else []
     )
-    problems.extend(_check_goal(run, action, after))
+    problems.extend(_check_bank_rule(run, action, after))
     return after, problems
 
 
@@ -305,7 +306,7 @@ def _is_alike(event: ActionTaken, expected: ActionTaken) -> bool:
     )
 
 
-def _check_goal(run: Run, action: Action, after: State) -> Iterator[LineError]:
+def _check_bank_rule(run: Run, action: Action, after: State) -> Iterator[LineError]:
     """Yield a problem where the bank rule is not kept."""
     if run.started is None:
         return  # the goal is lost with the first line
@@ -384,7 +385,7 @@ def _check_start(event: RunStarted) -> Iterator[LineError]:
     for name in event.state.keys() - fresh.keys():
         yield LineError(f"state.{name}", event.state[name], "no such field")
     yield from _check_wire(event.wire)
-    yield from _check_rule(event.bank_rule)
+    yield from _check_rule_name(event.bank_rule)
     if spec_digest(event.spec) != event.spec_sha256:
         yield LineError("spec_sha256", event.spec_sha256, repr(spec_digest(event.spec)))
     named = parse_run_id(event.run_id)
@@ -402,7 +403,7 @@ def _check_wire(wire: dict[str, object]) -> Iterator[LineError]:
             yield LineError("wire", wire, repr(places))
 
 
-def _check_rule(bank_rule: str) -> Iterator[LineError]:
+def _check_rule_name(bank_rule: str) -> Iterator[LineError]:
     if bank_rule not in strategy.BANK_RULES:
         yield LineError("bank_rule", bank_rule, " or ".join(map(repr, strategy.BANK_RULES)))
 
@@ -414,7 +415,7 @@ def _check_sitting(run: Run, event: Event) -> Iterator[LineError]:
         case RunResumed(from_seq=seq, bank_rule=rule):
             if seq != run.next_seq - 1:
                 yield LineError("from_seq", seq, str(run.next_seq - 1))
-            yield from _check_rule(rule)
+            yield from _check_rule_name(rule)
         case RunSuspended(exit_code=code) if run.diverged and code != diverged:
             yield LineError("exit_code", code, f"{diverged} after diverged")
         case RunSuspended(exit_code=code) if code not in events.SUSPENDING:
@@ -435,8 +436,8 @@ def _check_retry(run: Run, event: Retried) -> Iterator[LineError]:
         yield LineError("attempt", event.attempt, str(attempt))
     if event.status is not None and event.status not in HTTP_STATUSES:
         yield LineError("status", event.status, "an HTTP status or null")
-    if len(event.excerpt) > events.MAX_EXCERPT:
-        yield LineError("excerpt", event.excerpt, f"{events.MAX_EXCERPT} characters at most")
+    if len(event.excerpt) > MAX_EXCERPT:
+        yield LineError("excerpt", event.excerpt, f"{MAX_EXCERPT} characters at most")
 
 
 def _check_failure(run: Run, field: str, action: dict[str, object]) -> Iterator[LineError]:

@@ -56,7 +56,7 @@ from bot.rules import Action, State
 from bot.service import Service
 from bot.strategy import Goal
 from bot.verify import Recovered, recover
-from bot.wire.reading import WireSettings
+from bot.wire.layout import WireSettings
 
 SERVICE: Final = Service(KEY)
 HOSTS: Final = ("127.0.0.1", "localhost", "127.0.0.2:8080", "[::1]:8080")

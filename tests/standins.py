@@ -33,7 +33,8 @@ from bot.player import play as play_sitting
 from bot.run import Run
 from bot.service import LOCAL_URL, LocalAdapter, Service
 from bot.strategy import AT_LEAST, Goal
-from bot.wire.reading import Layout, WireSettings, read
+from bot.wire.layout import Layout, WireSettings
+from bot.wire.reading import read
 
 KEY: Final = b"a key of the tests"
 FIRST_ANSWER: Final = Service(KEY).answer("GET", f"{INIT_PATH}?seed=7", b"").body

@@ -24,7 +24,7 @@ from bot.replay.moves import Move
 from bot.service import KEY_FILE, LOCAL_URL, Answer, Service
 from bot.strategy import Goal
 from bot.verify import Problem, Verification
-from bot.wire.reading import WireSettings, layout_from_json
+from bot.wire.layout import WireSettings, layout_from_json
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
 AWARDS: Final = (215, 240, 265)

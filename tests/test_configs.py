@@ -19,7 +19,7 @@ from bot.cli.options import SETTINGS
 from bot.cli.settings import LOCAL, Settings
 from bot.client.limits import POLITE_RPS
 from bot.wire.fields import LOCATABLE
-from bot.wire.reading import WireSettings
+from bot.wire.layout import WireSettings
 
 CONFIGS: Final = ROOT / "configs"
 NAMES: Final = [str(setting.name) for setting in SETTINGS]

@@ -335,7 +335,7 @@ def test_what_goes_while_it_is_planned_is_not_in_the_plan(
             path.unlink()
         return finished
 
-    monkeypatch.setattr(housekeeping, "is_finished", look_and_remove)
+    monkeypatch.setattr(housekeeping, "is_surely_finished", look_and_remove)
     assert plan(tmp_path, 0, is_compressing=False).chores == [chore]
 
 

@@ -188,8 +188,8 @@ def test_a_number_that_json_cannot_hold_is_written_as_a_text(tmp_path: Path) -> 
     assert line["fields"]["score"]["observed"] == ["inf", "-inf", {"deep": ["inf"]}, 1e300]
 
 
-A_NUMBER: Final = "a line number from 0 to 9007199254740991"
-COUNT: Final = "a whole number from 0 to 9007199254740991"
+A_NUMBER: Final = "a line number from 0 to 2^53 - 1"
+COUNT: Final = "a whole number from 0 to 2^53 - 1"
 NOT_EMPTY: Final = "a text that is not empty"
 EVENTS: Final = (
     "run.started, action, retry, refused, layout, diverged, run.resumed, run.suspended, "
@@ -814,7 +814,7 @@ def test_a_journal_is_never_written_over(tmp_path: Path) -> None:
 
 def test_a_journal_that_is_gone_cannot_be_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    with told(JournalError, f"cannot go on with the journal {path}: No such file or directory"):
+    with told(JournalError, f"cannot resume the journal {path}: No such file or directory"):
         writer.reopen(path, 0, 0, lambda: NOON)
 
 
@@ -851,7 +851,7 @@ def test_what_is_no_plain_file_cannot_be_gone_on_with(
     write_lines(tmp_path / "j", [EXAMPLES["run.started"]])
     path = tmp_path / "odd"
     put(path)
-    with told(JournalError, f"cannot go on with the journal {path}: {kind}, not a plain file"):
+    with told(JournalError, f"cannot resume the journal {path}: {kind}, not a plain file"):
         writer.reopen(path, 0, 0, lambda: NOON)
 
 
@@ -1329,7 +1329,7 @@ def test_a_journal_of_a_newer_format_is_said_to_be_one(tmp_path: Path) -> None:
     line = a_first_line(journal_version="2", more="[]")
     text = (
         "it was written by a newer version of the bot (journal_version 2, this one reads 1); "
-        "update the bot to go on with it"
+        "update the bot"
     )
     with pytest.raises(reader.NewerFormat) as caught:
         parse(line)
@@ -1338,7 +1338,7 @@ def test_a_journal_of_a_newer_format_is_said_to_be_one(tmp_path: Path) -> None:
     path.write_bytes(line)
     write_journal(tmp_path, RUN, [started(RUN)])
     assert newest(tmp_path, "http://local", 7) == path
-    with told(JournalDamaged, f"cannot go on with the journal {path}: {text}"):
+    with told(JournalDamaged, f"cannot resume the journal {path}: {text}"):
         recover(path)
     assert path.read_bytes() == line
 
@@ -1421,5 +1421,5 @@ def test_a_journal_of_somebody_else_is_told_with_the_way_out(
     )
     with told(NotAJournal, f"cannot read {path}: {reason}"):
         list(read_lines(path))
-    with told(JournalError, f"cannot go on with the journal {path}: {reason}"):
+    with told(JournalError, f"cannot resume the journal {path}: {reason}"):
         writer.reopen(path, 0, 0, lambda: NOON)

@@ -747,7 +747,7 @@ def test_a_fresh_run_passes_damage_by_and_says_what_it_leaves(
     assert outcome.path != path
     assert path.read_bytes() == content
     (notice,) = watcher.notices
-    assert "leaving a run that cannot be gone on with" in notice
+    assert "leaving a run that cannot be resumed" in notice
     assert str(path) in notice
 
 

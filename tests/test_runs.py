@@ -573,7 +573,7 @@ def test_what_would_be_removed_is_shown_and_nothing_done_without_agreement(
     assert [line.split(" (")[0] for line in printed.out.splitlines()] == [
         f"remove runs/{run_id(number)}.jsonl" for number in (2, 1, 0)
     ]
-    assert printed.err == "nothing was done; --yes does it: remove 3\n"
+    assert printed.err == "nothing was done; add --yes to remove 3\n"
     assert names(full_folder) == before
 
 

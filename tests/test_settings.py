@@ -20,7 +20,8 @@ from hypothesis import settings as tuned
 from hypothesis import strategies as st
 from standins import KEY
 
-from bot.cli.options import SETTINGS, BaseUrl, Folder, PingUrl, Setting, Text
+from bot.cli.forms import BaseUrl, Folder, PingUrl, Text
+from bot.cli.options import SETTINGS, Setting
 from bot.cli.settings import Settings
 from bot.client.clock import StopRequest
 from bot.client.environment import Surroundings
@@ -28,7 +29,7 @@ from bot.client.limits import Limits
 from bot.client.transport import Transport, new_transport
 from bot.service import LocalAdapter, Service
 from bot.strategy import Goal
-from bot.wire.reading import WireSettings
+from bot.wire.layout import WireSettings
 
 NAMES: Final = tuple(str(setting.name) for setting in SETTINGS)
 FILE: Final = "given.toml"
@@ -432,7 +433,7 @@ WOULD_DO: Final = {
 }
 NO_HEADER: Final = ": it has characters that a header does not take"
 NO_PING: Final = ": it is no address that begins with http:// or https:// and a host"
-IN_QUOTES: Final = ": it has a blank or a quote at an end"
+IN_QUOTES: Final = ": it begins or ends with a blank or a quote"
 UNSEEN: Final = ": it has characters that cannot be seen"
 NO_SCHEME: Final = ": it does not begin with http:// or https:// and a host"
 MORE: Final = ": it has more than scheme, host and path"

@@ -21,7 +21,7 @@ from bot.player import Mode, Outcome
 from bot.service import Answer, Service
 from bot.strategy import Goal
 from bot.verify import recover
-from bot.wire.reading import WireSettings
+from bot.wire.layout import WireSettings
 
 Json: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[Json], Json]

@@ -22,7 +22,7 @@ from bot.replay.moves import Move
 from bot.run import Run
 from bot.service import KEY_FILE, Service, load_key
 from bot.verify import Verification
-from bot.wire.reading import layout_from_json
+from bot.wire.layout import layout_from_json
 from bot.words import duration, one_line, shorten
 
 

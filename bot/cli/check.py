@@ -27,8 +27,8 @@ from bot.journal.folder import last_start
 from bot.journal.writer import finite
 from bot.run import spec_digest
 from bot.service import Service
+from bot.wire.layout import Layout
 from bot.wire.paths import format_path
-from bot.wire.reading import Layout
 from bot.words import one_line
 
 SHOWN: Final = 4000

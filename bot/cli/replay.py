@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from bot.cli.config import CONFIG
-from bot.cli.options import RUNS_DIR, SEED, TALKING, BaseUrl
+from bot.cli.forms import BaseUrl
+from bot.cli.options import RUNS_DIR, SEED, TALKING
 from bot.cli.settings import LOCAL, talk_of
 from bot.cli.signals import handling
 from bot.console import streams

@@ -12,7 +12,8 @@ from typing import Final
 import click
 
 from bot.cli.config import CONFIG
-from bot.cli.options import RUNS_DIR, SEED, FileName
+from bot.cli.forms import FileName
+from bot.cli.options import RUNS_DIR, SEED
 from bot.console import streams
 from bot.errors import ConfigError, JournalError, UsageError
 from bot.journal.folder import SUFFIXES, find

@@ -136,6 +136,6 @@ def _prune(
 def _is_confirmed(what: str, count: int) -> bool:
     """Ask a person, where there is one."""
     if not streams.is_terminal(sys.stdin):
-        streams.say(f"nothing was done; --yes does it: {what} {count}")
+        streams.say(f"nothing was done; add --yes to {what} {count}")
         return False
     return click.confirm(f"{what} {count}?", err=True)

@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 
-from bot.cli.options import Folder
+from bot.cli.forms import Folder
 from bot.cli.signals import STOPS, handling
 from bot.cli.wiring import local_key
 from bot.client.clock import StopRequest

@@ -16,7 +16,7 @@ from bot.cli.options import SETTINGS
 from bot.client.limits import POLITE_RPS, Limits
 from bot.errors import ConfigError
 from bot.strategy import Goal
-from bot.wire.reading import WireSettings
+from bot.wire.layout import WireSettings
 
 BUILT_IN: Final = "built-in"
 """The source of a setting that nobody has set."""
@@ -77,10 +77,10 @@ def resolve(ctx: click.Context) -> Settings:
     is_local = _is_local(ctx, values, config)
     base_url = LOCAL if is_local else values["base_url"]
     seed = values["seed"]
-    if values["max_rps"] is None:
-        values["max_rps"] = None if is_local else POLITE_RPS
     metrics_file = str(values["metrics_file"]).replace(SEED_MARK, str(seed))
     talk = talk_of(ctx.params, config, base_url)
+    if values["max_rps"] is None:
+        values["max_rps"] = talk.limits.max_rps
     return Settings(
         base_url=base_url,
         runs_dir=values["runs_dir"],

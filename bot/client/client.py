@@ -39,9 +39,12 @@ from bot.errors import (
     Unreadable,
 )
 from bot.rules import Action, State
-from bot.wire.reading import Layout, Reading, WireSettings, find_spec, is_proof, read
+from bot.wire.layout import Layout, WireSettings
+from bot.wire.places import find_spec
+from bot.wire.reading import Reading, is_proof, read
 from bot.wire.sayings import saying_in
 from bot.wire.values import brief, parse_json
+from bot.words import count_of
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 MAX_HOPS: Final = 5
@@ -110,14 +113,18 @@ class Client:
         self._wire_settings = wire_settings
         self._layout = Layout()
         self._noted: set[str] = set()
+        """Fields of which it was told that answers do not send them."""
         self._is_under_way = False
+        """Whether an action of this run was ever accepted."""
         try:
             self._init = transport.prepare("GET", base_url + INIT_PATH)
             self._action = transport.prepare("POST", base_url + ACTION_PATH)
         except ValueError as exc:
             raise ConfigError(f"{base_url} is no usable base URL: {exc}") from exc
         self._home = {id(self._init): self._init.url, id(self._action): self._action.url}
+        """Where each request goes when a redirect has led nowhere."""
         self._hops = 0
+        """Redirects in a row."""
         self._ends_at = clock.monotonic() + 60 * (limits.max_minutes or math.inf)
         self._elapsed_ms = 0.0
         self._retry_after_s: float | None = None
@@ -207,26 +214,25 @@ class Client:
                 yield answered if attempt == 1 else answered._replace(attempts=attempt)
                 return
 
-    def _settle(self, request: requests.PreparedRequest) -> None:
-        """Stay where an answer was accepted; what else stands at that address comes along."""
-        before, self._home[id(request)] = self._home[id(request)], request.url
-        self._hops = 0
-        if request is self._action:
-            self._is_under_way = True
-        elif before != request.url:
-            moved = moved_along(self._action.url or "", before or "", request.url or "")
-            self._action.url = self._home[id(self._action)] = moved
+    def _wait_for_turn(self) -> None:
+        """Wait until the next request may be sent, so that requests are evenly spaced.
 
-    def _note_failure(self, request: requests.PreparedRequest, failure: Failure) -> str:
-        """Draw the consequences of a failure for pace and address; return what to tell of it."""
-        if failure.kind is not Kind.MOVED:
-            request.url = self._home[id(request)]
-            self._hops = 0
-        if failure.kind is not Kind.LIMIT:
-            return ""
-        if not self._pace.slow_down():
-            return ""
-        return f"the service limits requests: going on with {self._pace.rps:.2g} a second"
+        Raises:
+            TryLater: this call has had its requests, or will have had its minutes by then.
+            Stopped: a signal asks to stop.
+        """
+        self._clock.stop.check()
+        limits = self._limits
+        if limits.max_requests is not None and self.requests >= limits.max_requests:
+            raise TryLater(f"the budget of {count_of(limits.max_requests, 'request')} is used up")
+        turn = self._pace.take_turn()
+        now = self._clock.monotonic()
+        if max(now, turn) >= self._ends_at:
+            plural = "" if limits.max_minutes == 1 else "s"
+            fate = "is used up" if now >= self._ends_at else "ends before the next request is due"
+            raise TryLater(f"the budget of {limits.max_minutes:g} minute{plural} {fate}")
+        if now < turn:
+            self._clock.sleep(turn - now)
 
     def _ask(self, request: requests.PreparedRequest, patience: Patience) -> tuple[object, int]:
         """Send a request once; return its answer as parsed JSON, and its status.
@@ -271,6 +277,24 @@ class Client:
             is_under_way=self._is_under_way or request.url != self._home[id(request)],
             is_action=is_action,
         )
+
+    def _redirect(self, request: requests.PreparedRequest, response: requests.Response) -> None:
+        """Turn `request` to where it has moved; where that leads nowhere it comes back.
+
+        Raises:
+            Failure: always, so that the request is sent again, or nothing more is.
+        """
+        status = response.status_code
+        self._hops += 1
+        if self._hops > MAX_HOPS:
+            raise Failure(Kind.TROUBLE, f"HTTP {status}: redirects lead nowhere", status=status)
+        try:
+            request.url = redirected(self._transport, request, response)
+        except ConfigError as exc:
+            if self._is_under_way:
+                raise Failure(Kind.TROUBLE, str(exc), status=status) from exc
+            raise Failure(Kind.FINAL, str(exc), status=status, error=exc) from exc
+        raise Failure(Kind.MOVED, f"HTTP {status}: moved to {request.url}", status=status)
 
     def _parse(self, response: requests.Response) -> object:
         """Return the last body as JSON.
@@ -339,61 +363,26 @@ class Client:
 
     def _notices(self, reading: Reading, last: Layout) -> tuple[str, ...]:
         """Return what is worth a word of an answer: what cannot be compared, or was not sent."""
-        fresh = (
-            {}
-            if reading.layout.passed_over == last.passed_over
-            else {
-                place: why
-                for place, why in reading.layout.passed_over.items()
-                if place not in last.passed_over
-            }
-        )
         missing = reading.missing - self._noted
         self._noted |= missing
-        told = [f"{place} is passed over for this run: {why}" for place, why in fresh.items()]
+        told = [
+            f"{place} is passed over for this run: {why}"
+            for place, why in reading.layout.passed_over.items()
+            if place not in last.passed_over
+        ]
         if missing:
             names = ", ".join(sorted(missing))
             told.append(f"the answer does not send {names}; what is not sent is not compared")
         return tuple(told)
 
-    def _redirect(self, request: requests.PreparedRequest, response: requests.Response) -> None:
-        """Turn `request` to where it has moved; where that leads nowhere it comes back.
-
-        Raises:
-            Failure: always, so that the request is sent again, or nothing more is.
-        """
-        status = response.status_code
-        self._hops += 1
-        if self._hops > MAX_HOPS:
-            raise Failure(Kind.TROUBLE, f"HTTP {status}: redirects lead nowhere", status=status)
-        try:
-            request.url = redirected(self._transport, request, response)
-        except ConfigError as exc:
-            if self._is_under_way:
-                raise Failure(Kind.TROUBLE, str(exc), status=status) from exc
-            raise Failure(Kind.FINAL, str(exc), status=status, error=exc) from exc
-        raise Failure(Kind.MOVED, f"HTTP {status}: moved to {request.url}", status=status)
-
-    def _wait_for_turn(self) -> None:
-        """Wait until the next request may be sent, so that requests are evenly spaced.
-
-        Raises:
-            TryLater: this call has had its requests, or will have had its minutes by then.
-            Stopped: a signal asks to stop.
-        """
-        self._clock.stop.check()
-        limits = self._limits
-        if limits.max_requests is not None and self.requests >= limits.max_requests:
-            plural = "" if limits.max_requests == 1 else "s"
-            raise TryLater(f"the budget of {limits.max_requests} request{plural} is used up")
-        turn = self._pace.take_turn()
-        now = self._clock.monotonic()
-        if max(now, turn) >= self._ends_at:
-            plural = "" if limits.max_minutes == 1 else "s"
-            fate = "is used up" if now >= self._ends_at else "ends before the next request is due"
-            raise TryLater(f"the budget of {limits.max_minutes:g} minute{plural} {fate}")
-        if now < turn:
-            self._clock.sleep(turn - now)
+    def _note_failure(self, request: requests.PreparedRequest, failure: Failure) -> str:
+        """Draw the consequences of a failure for pace and address; return what to tell of it."""
+        if failure.kind is not Kind.MOVED:
+            request.url = self._home[id(request)]
+            self._hops = 0
+        if failure.kind is not Kind.LIMIT or not self._pace.slow_down():
+            return ""
+        return f"the service limits requests: slowing down to {self._pace.rps:.2g} a second"
 
     def _sleep(self, seconds: float) -> float:
         """Wait, but not beyond the minutes of this call; return for how long we overslept."""
@@ -402,6 +391,16 @@ class Client:
         self._clock.sleep(seconds)
         late_s = self._clock.monotonic() - began_at - seconds
         return late_s if late_s > SLACK_S else 0.0
+
+    def _settle(self, request: requests.PreparedRequest) -> None:
+        """Stay where an answer was accepted; what else stands at that address comes along."""
+        before, self._home[id(request)] = self._home[id(request)], request.url
+        self._hops = 0
+        if request is self._action:
+            self._is_under_way = True
+        elif before != request.url:
+            moved = moved_along(self._action.url or "", before or "", request.url or "")
+            self._action.url = self._home[id(self._action)] = moved
 
 
 def _explain(exc: OSError) -> str:

@@ -7,7 +7,6 @@ that the rate holds for all of them together.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import math
 import os
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Final
 from bot.client.clock import Clock
 from bot.client.limits import POLITE_RPS
 from bot.journal.files import open_plain
+from bot.journal.lock import service_mark
 
 FIRST_CUT: Final = 0.5
 """What is left of the rate after a limit about which nothing is known yet."""
@@ -136,5 +136,4 @@ class Pace:
 
 def shared_file(runs_dir: Path, base_url: str) -> Path:
     """Return the file from which the bots of one runs folder take their turns at a service."""
-    service = hashlib.sha256(base_url.encode()).hexdigest()[:8]
-    return runs_dir / f".pace-{service}.lock"
+    return runs_dir / f".pace-{service_mark(base_url)}.lock"

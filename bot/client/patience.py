@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from tenacity import (
@@ -23,9 +23,12 @@ from tenacity.wait import wait_base
 
 from bot.client.clock import Clock
 from bot.client.failures import Failure, Kind
+from bot.words import clock_time
 
 LONGEST_WAIT_S: Final = 60.0
+"""Seconds between two attempts at most, unless the service asks for more."""
 JITTER_S: Final = 0.5
+"""Seconds by which a wait varies, so that bots that failed together do not ask together."""
 
 
 class Policy(NamedTuple):
@@ -73,7 +76,8 @@ class Patience:
     def wait_after(self, failure: Failure) -> float | None:
         """Return the seconds to wait before the next attempt; None: it is not made again.
 
-        Waits are never shorter than the service asks for.
+        Waits are never shorter than the service asks for in `Retry-After`; where that is longer
+        than patience lasts, no attempt is made.
         """
         self._seen[failure.kind] += 1
         state = RetryCallState(Retrying(), None, (), {})
@@ -99,4 +103,4 @@ def _describe_moment(now: datetime, seconds: float) -> str:
         moment = now + timedelta(seconds=seconds)
     except OverflowError:
         return "the end of time"
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{clock_time(moment)} UTC"

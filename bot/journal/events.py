@@ -12,14 +12,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from bot import errors
 from bot.garland import MAX_WHOLE
+from bot.words import MAX_SHOWN
 
 JOURNAL_VERSION: Final = 1
 INIT: Final = "init"
 """What a `retry` line names before the first action."""
-MAX_SHOWN: Final = 500
-"""Characters of a text that names the run wherever it is shown."""
-MAX_EXCERPT: Final = 200
-"""Characters of an answer that a `retry` line keeps at most."""
 SUSPENDING: Final = frozenset(
     (
         errors.ServiceUnavailable.exit_code,
@@ -202,7 +199,7 @@ _SHORT: Final = _kind(
 )
 _INTEGER: Final = _kind("a whole number", int, test=range(-MAX_WHOLE, MAX_WHOLE + 1).__contains__)
 _COUNT: Final = _kind(
-    f"a whole number from 0 to {MAX_WHOLE}", int, test=range(MAX_WHOLE + 1).__contains__
+    "a whole number from 0 to 2^53 - 1", int, test=range(MAX_WHOLE + 1).__contains__
 )
 _DURATION: Final = _kind("a time", int, float, test=lambda value: 0 <= value < math.inf)
 _OBJECT: Final = _kind("an object", dict)

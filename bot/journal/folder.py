@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bot.errors import JournalError, NotAJournal, UsageError
+from bot.garland import MAX_WHOLE
 from bot.journal.events import RunStarted
-from bot.journal.files import open_plain as open_plain  # noqa: PLC0414 - who looks here finds it
 from bot.journal.reader import (
-    MAX_NUMBER,
     Entry,
     LineError,
     is_finished,
@@ -76,7 +75,7 @@ def parse_run_id(text: str) -> RunId | None:
     except (ValueError, OverflowError):
         return None
     seed = int(match[2])
-    return RunId(match[1], seed) if seed <= MAX_NUMBER else None
+    return RunId(match[1], seed) if seed <= MAX_WHOLE else None
 
 
 def journal_path(runs_dir: Path, run_id: str) -> Path:
@@ -164,11 +163,12 @@ def dated_ahead(runs_dir: Path, now: datetime | None = None) -> list[Path]:
     return [
         path
         for run, path in journals(runs_dir)
-        if run.started[: len(tomorrow)] > tomorrow and _is_finished(path)
+        if run.started[: len(tomorrow)] > tomorrow and is_surely_finished(path)
     ]
 
 
-def _is_finished(path: Path) -> bool:
+def is_surely_finished(path: Path) -> bool:
+    """Tell whether a journal is one of a finished run; one that cannot be read is not."""
     try:
         return is_finished(path)
     except NotAJournal:

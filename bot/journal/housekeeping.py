@@ -16,11 +16,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from bot.errors import JournalError, NotAJournal
+from bot.errors import JournalError
 from bot.journal.files import open_plain, why
-from bot.journal.folder import journals, newest, services
+from bot.journal.folder import is_surely_finished, journals, newest, services
 from bot.journal.lock import hold, lacks_locks
-from bot.journal.reader import TAIL, is_finished
+from bot.journal.reader import TAIL
 from bot.journal.writer import sync_data, sync_folder
 
 _BLOCK: Final = 2**20
@@ -66,7 +66,7 @@ def plan(runs_dir: Path, keep: int, *, is_compressing: bool, now: datetime | Non
     finished = []
     unfinished: dict[int, Path] = {}
     for run, path in sorted(journals(runs_dir), reverse=True):
-        if _is_finished(path):
+        if is_surely_finished(path):
             finished.append(path)
         else:
             unfinished.setdefault(run.seed, path)
@@ -136,13 +136,6 @@ def _held(path: Path) -> Iterator[BinaryIO]:
 def _packed(path: Path) -> Path:
     """Return where the gzipped copy of a journal is."""
     return path.with_name(f"{path.name}.gz")
-
-
-def _is_finished(path: Path) -> bool:
-    try:
-        return is_finished(path)
-    except NotAJournal:
-        return False
 
 
 def _compress(path: Path, source: BinaryIO) -> None:

@@ -26,8 +26,12 @@ _NO_LOCKS: Final = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 def lock_path(runs_dir: Path, base_url: str, seed: int) -> Path:
     """Return the lock file of the runs of one service and seed."""
-    service = hashlib.sha256(base_url.encode()).hexdigest()[:8]
-    return runs_dir / f".seed{seed}-{service}.lock"
+    return runs_dir / f".seed{seed}-{service_mark(base_url)}.lock"
+
+
+def service_mark(base_url: str) -> str:
+    """Return what stands for a service in the name of a file."""
+    return hashlib.sha256(base_url.encode()).hexdigest()[:8]
 
 
 def lock(runs_dir: Path, base_url: str, seed: int) -> AbstractContextManager[object]:

@@ -10,18 +10,18 @@ import zlib
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from bot.errors import NotAJournal
+from bot.garland import MAX_WHOLE
 from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, Kind, RunAbandoned, RunEnded
 from bot.journal.files import NotPlain, open_plain, why
+from bot.wire.values import refuse_constant
 
 MAX_LINE: Final = 8 * 2**20
 """Bytes of the longest line, without its end; no longer one is written."""
 MAX_DEPTH: Final = 120
 """Levels of lists and objects in a line: the 100 of an answer, and what a line puts around it."""
-MAX_NUMBER: Final = 2**53 - 1
-"""The largest whole number that every reader of JSON knows (RFC 8259, section 6)."""
 TAIL: Final = 2**16
 """Bytes at the end of a file that `last_entries` looks at."""
 
@@ -83,7 +83,7 @@ class NewerFormat(LineError):
         """Say so; nothing is damaged."""
         return (
             f"it was written by a newer version of the bot (journal_version {self.logged}, this "
-            f"one reads {self.expected}); update the bot to go on with it"
+            f"one reads {self.expected}); update the bot"
         )
 
 
@@ -350,9 +350,9 @@ def parse_time(text: str) -> datetime:
 
 _HEAD: Final = {
     "seq": Kind(
-        f"a line number from 0 to {MAX_NUMBER}",
+        "a line number from 0 to 2^53 - 1",
         frozenset({int}),
-        range(MAX_NUMBER + 1).__contains__,
+        range(MAX_WHOLE + 1).__contains__,
     ),
     "ts": Kind("a time such as 2026-11-30T02:41:07.123Z", frozenset({str}), is_time),
     "event": Kind("one of " + ", ".join(FORMAT), frozenset({str}), FORMAT.__contains__),
@@ -411,11 +411,6 @@ def _read_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    """Refuse `NaN` and the infinities, which Python reads and JSON does not have."""
-    raise ValueError(f"{name} is no JSON")
-
-
 _decode: Final = json.JSONDecoder(
-    object_pairs_hook=_read_object, parse_constant=_refuse_constant
+    object_pairs_hook=_read_object, parse_constant=refuse_constant
 ).raw_decode

@@ -201,7 +201,7 @@ def reopen(
     try:
         descriptor = open_plain(path, os.O_WRONLY | os.O_APPEND)
     except OSError as exc:
-        raise JournalError(f"cannot go on with the journal {path}: {why(exc, path)}") from exc
+        raise JournalError(f"cannot resume the journal {path}: {why(exc, path)}") from exc
     file = JournalFile(path, descriptor, size + cut_bytes)
     _hold(file, descriptor)
     try:
@@ -211,7 +211,7 @@ def reopen(
         os.ftruncate(descriptor, size)
     except OSError as exc:
         file.close()
-        raise JournalError(f"cannot go on with the journal {path}: {exc.strerror}") from exc
+        raise JournalError(f"cannot resume the journal {path}: {exc.strerror}") from exc
     except JournalError:
         file.close()
         raise

@@ -54,7 +54,7 @@ def lead(run: Summary) -> str:
         OUT: f"The last leaf was spent {after}; {points} of {goal} were earned and are kept.",
         "Abandoned": f"The run was given up {after}; {points} of {goal} were earned.",
         "Playing now": f"{points} of {goal} so far, {after}; a bot plays on as this page is made.",
-        "Stopped": f"{points} of {goal} so far, {after}; the next call goes on with it.",
+        "Stopped": f"{points} of {goal} so far, {after}; the next call resumes it.",
         "Damaged": f"{points} of {goal} {after}, as far as the journal can be read.",
     }[label(run)[0]]
     return (

@@ -7,7 +7,6 @@ is for the caller to know.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
@@ -18,13 +17,14 @@ from typing import Final
 
 from bot.errors import JournalError
 from bot.journal.files import open_plain
+from bot.journal.writer import sync_data, sync_folder
 
 KEY_FILE: Final = ".local-key"
 """Name of the key in a runs folder."""
 _SIZE: Final = 64
 """Characters of a key: 32 random bytes in hexadecimal."""
 _FORM: Final = re.compile(rb"[0-9a-f]{%d}" % _SIZE)
-_WAY_OUT: Final = "put the right key back, or remove it and begin anew with --fresh"
+_WAY_OUT: Final = "put the right key back, or remove it and start a new run with --fresh"
 
 
 def choose_key(
@@ -52,10 +52,13 @@ def choose_key(
     if lost and not is_fresh:
         raise JournalError(
             f"the local service's key {runs_dir / KEY_FILE} is missing, and without it "
-            f"{names} cannot go on: put it back, or begin anew with --fresh"
+            f"{names} cannot be resumed: put it back, or start a new run with --fresh"
         )
     if lost:
-        tell(f"the local service's key was missing and is made anew; this leaves {names} for good")
+        tell(
+            f"the local service's key was missing, so a new one was made; "
+            f"{names} cannot be resumed any more"
+        )
     return make_key(runs_dir)
 
 
@@ -63,7 +66,7 @@ def foreign_key(runs_dir: Path, run_id: str) -> JournalError:
     """Return the error that the key of the folder is not the one that signed a run's token."""
     return JournalError(
         f"the local service's key {runs_dir / KEY_FILE} is not the one that {run_id} began with: "
-        f"put that one back, or begin anew with --fresh"
+        f"put that one back, or start a new run with --fresh"
     )
 
 
@@ -107,7 +110,7 @@ def make_key(runs_dir: Path) -> bytes:
             _name(fresh, path)
         finally:
             fresh.unlink()
-        _sync_folder(runs_dir)
+        sync_folder(runs_dir)
     except OSError as exc:
         raise JournalError(
             f"cannot keep the local service's key {path}: {exc.strerror}; "
@@ -126,7 +129,7 @@ def _write(path: Path, key: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(key)
             file.flush()
-            _sync(descriptor)
+            sync_data(descriptor)
     except OSError:
         path.unlink()
         raise
@@ -141,22 +144,3 @@ def _name(fresh: Path, path: Path) -> None:
             raise
         except OSError:  # a disk without hard links, each kind with an error of its own
             _write(path, fresh.read_bytes())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring a new name to the disk, where the disk can do that by request."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _sync(descriptor: int) -> None:
-    """Bring what was written to the disk; a disk that knows no such call is done without it."""
-    try:
-        os.fsync(descriptor)
-    except OSError as exc:
-        if exc.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
-            raise

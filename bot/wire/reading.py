@@ -1,4 +1,4 @@
-"""Reading an answer: where it has the fields of the state that it must hold, and what differs.
+"""Judging an answer: what it says, and what differs from the state that it must hold.
 
 Each answer is searched anew. Its garland is found by its value, which the rules predict, and so
 is everything else: by the page's names, near the garland first. Of the answers before it only the
@@ -7,10 +7,7 @@ last `Layout` counts: what was compared once has to stay right, wherever it stan
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from bot import rules
@@ -18,14 +15,11 @@ from bot.errors import GarlandError, Unreadable
 from bot.garland import parse_garland
 from bot.rules import State
 from bot.wire.fields import (
-    FINAL_SCORE,
     GAME_OVER,
     GARLAND,
-    LOCATABLE,
     PHASE,
     SCORE,
     SPELLINGS,
-    TOKEN,
     VERDICTS,
     Fields,
     expectation,
@@ -34,107 +28,16 @@ from bot.wire.fields import (
     is_right,
     why_incomparable,
 )
-from bot.wire.paths import (
-    MAX_KEY,
-    MAX_PATH,
-    MISSING,
-    Path,
-    fold_name,
-    format_path,
-    is_above,
-    look_up,
-    parse_path,
-)
+from bot.wire.layout import Layout, WireSettings
+from bot.wire.paths import MISSING, Path, fold_name, format_path, is_above, look_up
+from bot.wire.places import MAX_TOKEN, Place, choose_token, collect
 from bot.wire.values import is_same, kind_of
 
-MAX_FIELDS: Final = 100
-"""Places that could be a field which are looked at, the nearest to the top."""
-MAX_GARLANDS: Final = 20
-"""Places that could be the garland which are looked at."""
-MAX_TOKEN: Final = 64 * 2**10
-"""Characters of the longest token that is carried forward."""
 MAX_OBSERVED: Final = 500
 """Characters of a wrong value that are shown and written down."""
 
 Differences: TypeAlias = dict[str, dict[str, object]]
 """The service's name of a field to its `predicted` and `observed` value."""
-
-
-@dataclass(frozen=True, slots=True)
-class WireSettings:
-    """What a user says of the service's answers."""
-
-    paths: Mapping[str, Path] = field(default_factory=dict)
-    """The path of a field, by the page's name of it (one of `LOCATABLE`)."""
-    ignore: frozenset[str] = frozenset()
-    """Fields to pass over, by the service's name of them or by dotted path."""
-
-    def ignores(self, path: Path) -> bool:
-        """Tell whether the field at `path` is to be passed over."""
-        return bool(self.ignore) and (path[-1] in self.ignore or format_path(path) in self.ignore)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the last answer had what it said, and what is known of all that came before it."""
-
-    token: Path = ()
-    """Empty before the first answer."""
-    garlands: tuple[Path, ...] = ()
-    """Each place that held the garland, the one that counts first; empty where none could be
-    read."""
-    fields: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
-    """The places of each further field that is compared, by the page's name, where they were
-    last."""
-    passed_over: Mapping[str, str] = field(default_factory=dict)
-    """Dotted path of each field that cannot be compared, and why."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return where each field was found, as the journal and `check` show it."""
-        places = {TOKEN: (self.token,), GARLAND: self.garlands, **self.fields}
-        shown = {name: [*map(format_path, paths)] for name, paths in places.items() if paths}
-        return {
-            **{name: found[0] if len(found) == 1 else found for name, found in shown.items()},
-            "passed_over": dict(self.passed_over),
-        }
-
-    def has_news_for(self, other: Layout) -> bool:
-        """Tell whether `other`, the layout of a later answer, says more than what was left out."""
-        return (self.token, self.garlands, self.passed_over) != (
-            other.token,
-            other.garlands,
-            other.passed_over,
-        ) or any(
-            not set(paths) <= set(self.fields.get(name, ()))
-            for name, paths in other.fields.items()
-            if paths != self.fields.get(name)
-        )
-
-
-def layout_from_json(value: Mapping[str, object]) -> Layout:
-    """Read back what `Layout.to_json` wrote.
-
-    Raises:
-        ValueError: it is not of that form.
-    """
-    places = {
-        name: tuple(parse_path(path) for path in _as_list(value[name]))
-        for name in LOCATABLE
-        if name in value
-    }
-    passed_over = value.get("passed_over")
-    if not places.get(TOKEN) or not isinstance(passed_over, dict):
-        raise ValueError("it does not say where the token was found")
-    return Layout(
-        token=places.pop(TOKEN)[0],
-        garlands=places.pop(GARLAND, ()),
-        fields=places,
-        passed_over=passed_over,
-    )
-
-
-def _as_list(value: object) -> list[object]:
-    return value if isinstance(value, list) else [value]
 
 
 class Wrong(NamedTuple):
@@ -182,24 +85,10 @@ def _bounded(value: object) -> object:
     return value if len(text) <= MAX_OBSERVED else f"{text[: MAX_OBSERVED - 3]}..."
 
 
-class Place(NamedTuple):
-    """A value of an answer that could be a field."""
-
-    name: str
-    """The page's."""
-    path: Path
-    value: object
-
-
-@dataclass(slots=True)
-class _Answer:
-    """What one pass over an answer has found."""
-
-    tokens: list[tuple[int, Path, str]]
-    """What could be the token: how unlikely, where, what."""
-    garlands: list[Place]
-    """What is the predicted garland, or stands under a name that the garland may have."""
-    fields: list[Place]
+def observed_in(reading: Reading) -> Iterator[str]:
+    """Yield each difference as people read it."""
+    for label, pair in reading.differences.items():
+        yield f"{label} is {pair['observed']!r:.80}, predicted {pair['predicted']!r:.80}"
 
 
 def read(
@@ -230,8 +119,8 @@ def read(
     if before is None:
         _check_settings(answer, after, settings)
     expected = expectation(after)
-    found = _collect(answer, after, last, settings)
-    token_path, token = _choose_token(found.tokens, last, sent)
+    found = collect(answer, after, last, settings)
+    token = choose_token(found.tokens, last, sent)
     garlands = _Garlands(answer, found.garlands, after, before, last, settings)
     fields = _Fields(found.fields, garlands, expected, last, settings)
     right_names = {place.name for place in fields.right}
@@ -240,7 +129,7 @@ def read(
     is_last = after.phase == rules.ENDED
     wrongs = (*garlands.wrong, *fields.wrong)
     if token is None and not is_last and not _claims_the_end(wrongs):
-        is_long = any(len(value) > MAX_TOKEN for _, _, value in found.tokens)
+        is_long = any(len(other.value) > MAX_TOKEN for other in found.tokens)
         why = f"a token of more than {MAX_TOKEN} characters" if is_long else "no token"
         hint = "; the setting wire.token names its path" if right_names and not is_long else ""
         raise Unreadable(f"the answer has {why}{hint}", has_token=is_long)
@@ -254,10 +143,10 @@ def read(
     if isinstance(answer.get("observation"), str):
         fields.passed_over["observation"] = "a text"
     return Reading(
-        token=token,
+        token=token.value if token else None,
         wrongs=wrongs,
         layout=Layout(
-            token=token_path or last.token,
+            token=token.path if token else last.token,
             garlands=garlands.right or last.garlands,
             fields=fields.places(last),
             passed_over={**last.passed_over, **garlands.passed_over, **fields.passed_over},
@@ -291,148 +180,6 @@ def is_proof(reading: Reading, before: State | None, after: State) -> bool:
     """Tell whether an answer shows something that the action has changed, and nothing wrong."""
     was, now = expectation(before) if before else {}, expectation(after)
     return not reading.wrongs and any(was.get(name, MISSING) != now[name] for name in reading.right)
-
-
-def find_spec(answer: object) -> object:
-    """Return the service's description of the game from the answer to `init`, or None."""
-    objects = [answer]
-    for holder in objects:
-        if isinstance(holder, dict):
-            for key, value in holder.items():
-                if key.lower() == "spec":
-                    return value
-            objects.extend(holder.values())
-    return None
-
-
-# One pass over the answer
-
-
-class _Key(NamedTuple):
-    """What the name of a value says."""
-
-    field: str | None
-    """The page's name of the field, if it is one's."""
-    token_rank: int | None
-    """How unlikely it is the name of the token; None: it is not."""
-    is_closed: bool
-    """Whether what stands below it is not about the state as it is."""
-
-
-_TOKEN_NAMES: Final = (
-    ("statetoken",),
-    ("nextstatetoken", "newstatetoken"),
-    ("token",),
-    ("nexttoken", "newtoken", "gametoken", "runtoken"),
-    ("state", "nextstate", "newstate"),
-    ("cursor", "continuation", "ticket", "session", "sessionid", "next"),
-)
-"""Names that a token may have, the likeliest first."""
-_SHY: Final = 4
-"""From here on they may be names of something else, which is shorter than a token."""
-_LEAST_OPAQUE: Final = 16
-_OTHER_TOKENS: Final = re.compile("csrf|xsrf|access|auth|refresh|bearer|api|^idtoken")
-_UNNAMED: Final = len(_TOKEN_NAMES) + 1
-_OPAQUE_LENGTH: Final = 32
-_OPAQUE: Final = re.compile(r"[\w+/=.~%|:,-]+", re.ASCII)
-"""What a token of any name looks like, of at least so many characters."""
-
-
-@lru_cache(maxsize=1024)
-def _know(key: str) -> _Key:
-    name = fold_name(key)
-    rank = next((rank for rank, names in enumerate(_TOKEN_NAMES) if name in names), None)
-    if rank is None and "token" in name:
-        rank = len(_TOKEN_NAMES)
-    if _OTHER_TOKENS.search(name):
-        rank = None
-    field_name = field_spelled(key)
-    if field_name is None and name == fold_name(FINAL_SCORE):
-        field_name = FINAL_SCORE
-    is_closed = name in ("spec", "legalactions") or bool(_OTHER_TOKENS.search(name))
-    return _Key(field_name, rank, is_closed)
-
-
-def _walk(answer: dict[str, object]) -> Iterator[tuple[Path, _Key, object]]:
-    """Yield every value that stands in objects alone with its place, the shallow ones first.
-
-    What has no name, or one that is too long to be written down, is left out.
-    """
-    seen: list[tuple[Path, int, dict[str, object]]] = [((), 0, answer)]
-    for path, length, holder in seen:
-        for key, value in holder.items():
-            if not 0 < len(key) <= MAX_KEY:
-                continue
-            place, known = (*path, key), _know(key)
-            if isinstance(value, dict) and not known.is_closed and length + len(key) <= MAX_PATH:
-                seen.append((place, length + len(key), value))
-            yield place, known, value
-
-
-def _collect(
-    answer: dict[str, object], after: State, last: Layout, settings: WireSettings
-) -> _Answer:
-    """Sort what an answer holds into what could be the token, the garland and the fields."""
-    found = _Answer([], [], [])
-    garland = list(after.garland)
-    for place, (name, token_rank, _), value in _walk(answer):
-        if isinstance(value, str) and (token_rank is not None or len(value) >= _OPAQUE_LENGTH):
-            rank = _UNNAMED if token_rank is None else token_rank
-            found.tokens.append((rank, place, value))
-        if name == GARLAND or (
-            isinstance(value, list) and name != "target" and is_same(value, garland)
-        ):
-            found.garlands.append(Place(GARLAND, place, value))
-        elif name == FINAL_SCORE:
-            found.fields += [Place(SCORE, place, value)] if after.phase == rules.ENDED else []
-        elif name not in (None, TOKEN) and place not in last.garlands:
-            was_field = place in last.fields.get(str(name), ())
-            if was_field or not isinstance(value, dict):
-                found.fields.append(Place(str(name), place, value))
-    del found.garlands[MAX_GARLANDS:], found.fields[MAX_FIELDS:]
-    if settings.paths or settings.ignore:
-        _heed(settings, found, answer)
-    return found
-
-
-def _heed(settings: WireSettings, found: _Answer, answer: object) -> None:
-    """Put a field where the user says that it is, and leave out what is to be passed over."""
-    named = {
-        name: Place(name, path, value)
-        for name, path in settings.paths.items()
-        if (value := look_up(answer, path)) is not MISSING
-    }
-    if TOKEN in settings.paths:
-        token = named.get(TOKEN)
-        found.tokens = []
-        if token is not None and isinstance(token.value, str):
-            found.tokens = [(0, token.path, token.value)]
-    if GARLAND in settings.paths:
-        found.garlands = [named[GARLAND]] if GARLAND in named else []
-    at_will = [place for name, place in named.items() if name not in (TOKEN, GARLAND)]
-    others = [place for place in found.fields if place.name not in settings.paths]
-    found.fields = [place for place in (*at_will, *others) if not settings.ignores(place.path)]
-    found.garlands = [place for place in found.garlands if not settings.ignores(place.path)]
-
-
-def _choose_token(
-    tokens: list[tuple[int, Path, str]], last: Layout, sent: str
-) -> tuple[Path, str | None]:
-    """Return the likeliest token and its place; None where there is none."""
-    named = [item for item in tokens if item[0] < _UNNAMED] or [
-        item for item in tokens if isinstance(item[2], str) and _OPAQUE.fullmatch(item[2])
-    ]
-    fit = [
-        (rank, path, value)
-        for rank, path, value in named
-        if isinstance(value, str)
-        and (1 if rank < _SHY else _LEAST_OPAQUE) <= len(value) <= MAX_TOKEN
-    ]
-    new = [item for item in fit if item[2] != sent] or fit
-    if not new:
-        return (), None
-    _, path, token = min(new, key=lambda item: (item[1] != last.token, item[0], len(item[1])))
-    return path, token
 
 
 def _claims_the_end(wrongs: Iterable[Wrong]) -> bool:
@@ -652,9 +399,3 @@ class _Fields:
         for place, right in doubtful:
             if place.name in self._last.fields and place.name not in names:
                 self._judge(place, is_right=right)
-
-
-def observed_in(reading: Reading) -> Iterator[str]:
-    """Yield each difference as people read it."""
-    for label, pair in reading.differences.items():
-        yield f"{label} is {pair['observed']!r:.80}, predicted {pair['predicted']!r:.80}"

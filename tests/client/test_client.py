@@ -45,7 +45,7 @@ from bot.errors import (
 )
 from bot.service import Answer, LocalAdapter, Service
 from bot.verify import recover
-from bot.wire.reading import MAX_TOKEN
+from bot.wire.places import MAX_TOKEN
 
 URL: Final = "http://sunpleat.test"
 AFTER: Final[dict[str, Any]] = json.loads(
@@ -719,7 +719,7 @@ def test_each_limit_after_an_accepted_answer_cuts_the_pace_and_is_told(clock: Fa
     told = [*first, *second]
     assert [bool(notice) for notice in told] == [True, False, True]
     assert all(
-        notice.startswith("the service limits requests: going on with ")
+        notice.startswith("the service limits requests: slowing down to ")
         for notice in filter(None, told)
     )
 

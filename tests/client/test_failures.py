@@ -26,7 +26,8 @@ from bot.errors import (
     TryLater,
     Unreadable,
 )
-from bot.wire.reading import Layout, Reading, Wrong
+from bot.wire.layout import Layout
+from bot.wire.reading import Reading, Wrong
 from bot.wire.sayings import About, Saying
 
 NOW: Final = datetime(2026, 11, 30, 2, 41, 7, tzinfo=UTC)

@@ -112,7 +112,7 @@ def test_what_is_no_key_of_ours_is_refused_by_name_at_once(no_key: tuple[Path, s
         load_key(folder)
     assert str(caught.value) == (
         f"the local service's key {folder / KEY_FILE} {why}; "
-        f"put the right key back, or remove it and begin anew with --fresh"
+        f"put the right key back, or remove it and start a new run with --fresh"
     )
     assert caught.value.exit_code == 74
 
@@ -171,13 +171,13 @@ def test_the_first_of_two_processes_wins(
 ) -> None:
     if links == "no links":
         monkeypatch.setattr(os, "link", refusing(errno.ENOTSUP))
-    fsync = os.fsync
+    fdatasync = os.fdatasync
 
     def lose_the_race(_: int) -> None:
-        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(os, "fdatasync", fdatasync)
         (tmp_path / KEY_FILE).write_bytes(KEY)
 
-    monkeypatch.setattr(os, "fsync", lose_the_race)
+    monkeypatch.setattr(os, "fdatasync", lose_the_race)
     assert make_key(tmp_path) == KEY
     assert [path.name for path in tmp_path.iterdir()] == [KEY_FILE]
 
@@ -201,7 +201,7 @@ def test_a_disk_without_hard_links_is_no_obstacle(
 def test_a_disk_that_knows_no_sync_or_mode_is_no_obstacle(
     error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for call in ("fsync", "chmod", "fchmod"):
+    for call in ("fdatasync", "fsync", "chmod", "fchmod"):
         monkeypatch.setattr(os, call, refusing(error))
     assert make_key(tmp_path) == load_key(tmp_path)
 
@@ -224,15 +224,15 @@ def test_a_folder_that_cannot_be_synced_is_no_obstacle(
 def test_a_disk_that_fails_is_told_and_nothing_is_left_there(
     links: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fsync = os.fsync
+    fdatasync = os.fdatasync
     good: Iterator[bool] = iter([links == "no links"])  # there the second file is the key's own
 
     def fail(descriptor: int) -> None:
         if not next(good, False):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        fsync(descriptor)
+        fdatasync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fdatasync", fail)
     if links == "no links":
         monkeypatch.setattr(os, "link", refusing(errno.EPERM))
     with pytest.raises(JournalError, match=r"cannot keep .*/\.local-key: Input/output error; --ru"):
@@ -279,7 +279,8 @@ def test_a_missing_key_that_a_run_waits_for_is_never_made(tmp_path: Path) -> Non
         choose(tmp_path, "20261130T024107Z-seed7-0a1b")
     assert str(caught.value) == (
         f"the local service's key {tmp_path / KEY_FILE} is missing, and without it "
-        f"20261130T024107Z-seed7-0a1b cannot go on: put it back, or begin anew with --fresh"
+        f"20261130T024107Z-seed7-0a1b cannot be resumed: put it back, "
+        f"or start a new run with --fresh"
     )
     assert (caught.value.exit_code, list(tmp_path.iterdir())) == (74, [])
 
@@ -293,9 +294,11 @@ def test_fresh_makes_a_missing_key_and_says_which_runs_it_leaves(
 ) -> None:
     key, told = choose(tmp_path, *waiting.split(), is_fresh=True)
     assert load_key(tmp_path) == key
-    assert told == [
-        f"the local service's key was missing and is made anew; this leaves {names} for good"
-    ]
+    expected = (
+        f"the local service's key was missing, so a new one was made; "
+        f"{names} cannot be resumed any more"
+    )
+    assert told == [expected]
 
 
 def test_a_key_that_another_bot_makes_meanwhile_is_taken(tmp_path: Path) -> None:
@@ -311,6 +314,7 @@ def test_a_foreign_key_is_told_by_its_file_and_the_run(tmp_path: Path) -> None:
     error = foreign_key(tmp_path, "20261130T024107Z-seed7-0a1b")
     assert str(error) == (
         f"the local service's key {tmp_path / KEY_FILE} is not the one that "
-        f"20261130T024107Z-seed7-0a1b began with: put that one back, or begin anew with --fresh"
+        f"20261130T024107Z-seed7-0a1b began with: put that one back, "
+        f"or start a new run with --fresh"
     )
     assert error.exit_code == 74

@@ -25,20 +25,10 @@ from bot.wire.fields import (
     legal_actions,
     public_fields,
 )
+from bot.wire.layout import Layout, WireSettings, layout_from_json
 from bot.wire.paths import MISSING, Path, look_up, parse_path
-from bot.wire.reading import (
-    MAX_FIELDS,
-    MAX_GARLANDS,
-    MAX_OBSERVED,
-    MAX_TOKEN,
-    Layout,
-    Reading,
-    WireSettings,
-    find_spec,
-    is_proof,
-    layout_from_json,
-    read,
-)
+from bot.wire.places import MAX_FIELDS, MAX_GARLANDS, MAX_TOKEN, find_spec
+from bot.wire.reading import MAX_OBSERVED, Reading, is_proof, read
 from bot.wire.sayings import saying_in
 from bot.wire.values import excerpt, is_same, parse_json
 
