@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ def is_file(path: Path) -> bool:
 def _read(path: Path, label: str) -> ConfigFile:
     """Read a file as TOML; a pipe or a device is never opened, since it may never end."""
     try:
-        if path.exists() and not path.is_file():
+        if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{label}: cannot be read: not a file")
         return ConfigFile(path, label, tomllib.loads(path.read_bytes().decode("utf-8-sig")))
     except OSError as exc:
