@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import resource
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -1019,24 +1017,9 @@ def test_plain_replay_imports_nothing_heavy(tmp_path: Path) -> None:
 
 # Speed and memory
 
-READ: Final = "import json, sys\nfor line in open(sys.argv[1], 'rb'):\n    json.loads(line)"
-
 
 @pytest.mark.slow
-def test_the_run_to_a_million_verifies_in_little_time_and_memory(tmp_path: Path) -> None:
+def test_the_run_to_a_million_verifies_in_little_memory(tmp_path: Path) -> None:
     path = write_journal(tmp_path, RUN, run_events(RUN, bank_at=1_000_000))
-
-    def seconds(*command: object) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [*map(str, command)], cwd=ROOT, env=environment(), check=True, capture_output=True
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    ratios = [
-        seconds(*BOT, "replay", path) / seconds(sys.executable, "-c", READ, path) for _ in range(7)
-    ]
-    assert statistics.median(ratios) <= 2.5
     code, megabytes, _ = measured("replay", path)
     assert (code, megabytes < 50) == (0, True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bot import errors
@@ -164,8 +163,7 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What a field may hold: told by its type first, since `True` is no 1 and `1.0` is none."""
 
     text: str
@@ -243,7 +241,7 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
             "garland": _kind(
                 "a list of whole numbers",
                 list,
-                test=lambda pennants: all(type(pennant) is int for pennant in pennants),
+                test=lambda pennants: {*map(type, pennants)} <= {int},
             ),
             "moves_used": _COUNT,
             "move_budget": _COUNT,

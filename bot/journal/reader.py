@@ -312,10 +312,10 @@ def parse_line(line: RawLine) -> Entry:
     version = record.get("journal_version")
     if type(version) is int and version > JOURNAL_VERSION:
         raise NewerFormat("journal_version", _brief(str(version)), str(JOURNAL_VERSION))
-    for field, kind in kinds.items():
+    for field, (text, types, test) in kinds.items():
         value = record.get(field, _MISSING)
-        if type(value) not in kind.types or not kind.test(value):
-            raise LineError(field, "missing" if value is _MISSING else value, kind.text)
+        if type(value) not in types or not test(value):
+            raise LineError(field, "missing" if value is _MISSING else value, text)
     if len(record) > len(kinds):
         field = next(field for field in record if field not in kinds)
         raise LineError(field, record[field], "no such field")
