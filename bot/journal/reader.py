@@ -143,7 +143,7 @@ def _rest_of(stream: io.BufferedReader) -> bytes | None:
 def _skip_line(stream: io.BufferedReader) -> int:
     """Read to the end of a line; return the bytes that were skipped."""
     skipped = 0
-    while text := stream.readline(MAX_LINE):
+    while text := stream.readline(_BLOCK):
         skipped += len(text)
         if text.endswith(b"\n"):
             break
