@@ -246,9 +246,9 @@ def test_a_terminal_shows_score_boards_and_pace_and_a_summary_at_the_end(tmp_pat
         f"  journal   runs/{path.name}",
     ):
         assert f"{line}\r\n" in shown
-    assert re.search(r"  run       [\d.]+ m?s, 547 requests, 0 retries\r\n", shown)
-    assert re.search(r"  this call [\d.]+ m?s, 546 actions\r\n", shown)
-    assert "0 ms to go" not in shown
+    assert re.search(r"  run       .*\d m?s, 547 requests, 0 retries\r\n", shown)
+    assert re.search(r"  this call .*\d m?s, 546 actions\r\n", shown)
+    assert " 0 ms to go" not in shown
     assert re.search(r"  answers   [\d.]+ ms median, [\d.]+ ms 99th percentile", shown)
 
 

@@ -1305,17 +1305,6 @@ def test_brackets_in_a_text_are_no_levels() -> None:
         assert event.spec == json.loads(spec)
 
 
-@pytest.mark.parametrize("piece", [b'"', b'\\"', b'"\\', b"[", b"[]", b'{"":', b"\\"], ids=str)
-def test_how_deep_a_line_is_takes_time_by_its_length(piece: bytes) -> None:
-    def steps(text: bytes) -> int:
-        return sum(1 for _ in reader._BRACKETS.finditer(text))
-
-    text = b"[" * 101 + piece * 1000
-    matched = sum(len(match[0]) for match in reader._BRACKETS.finditer(text))
-    assert matched <= len(text)
-    assert steps(text) <= len(text)
-
-
 def test_two_runs_that_differ_in_their_specs_alone_are_no_fault(tmp_path: Path) -> None:
     for number, spec in enumerate([{"a": 1}, {"b": 2}]):
         name = f"{RUN[:-1]}{number}"

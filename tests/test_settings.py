@@ -671,6 +671,9 @@ BAD_FILES: Final[dict[str, tuple[bytes, str]]] = {
     "UTF-16": ("seed = 7".encode("utf-16"), "not TOML: 'utf-8' codec can't decode byte 0xff..."),
     "binary": (bytes(range(256)), "not TOML: ..."),
     "too deep": (b"seed = " + b"[" * 20_000, "nested too deeply to read"),
+    "tables too deep": (b"seed." + b"a." * 2000 + b"a = 1", "nested too deeply to read"),
+    "11 deep": (b"seed = " + b"[" * 10 + b"]" * 10, "nested too deeply to read"),
+    "10 deep": (b"seed = " + b"[" * 9 + b"]" * 9, "seed: expected a whole number..."),
 }
 """What a file holds, and how the message goes on after the name of the file."""
 

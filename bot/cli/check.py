@@ -22,6 +22,7 @@ from bot.client.client import Answered, Client, Failed
 from bot.client.clock import StopRequest
 from bot.client.failures import Kind
 from bot.console import streams
+from bot.errors import BrokenAnswer, Unreadable
 from bot.journal.events import RunStarted
 from bot.journal.folder import last_start
 from bot.journal.writer import finite
@@ -29,6 +30,7 @@ from bot.run import spec_digest
 from bot.service import Service
 from bot.wire.layout import Layout
 from bot.wire.paths import format_path
+from bot.wire.values import parse_json
 from bot.words import one_line
 
 SHOWN: Final = 4000
@@ -118,8 +120,8 @@ def _format(value: object) -> str:
 def _show_answer(body: bytes) -> None:
     """Show an answer in which the bot could not find its way, as far as it is of use."""
     text = body.decode("utf-8", "replace")
-    with suppress(ValueError, RecursionError):
-        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    with suppress(BrokenAnswer, Unreadable):
+        text = json.dumps(parse_json(body), indent=2, ensure_ascii=False)
     if text:
         streams.answer(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ PREFIX: Final = "SUNPLEAT_"
 """What the variable of each setting begins with."""
 CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
 DEFAULT_CONFIG: Final = Path("configs", "default.toml")
+MAX_DEPTH: Final = 10
+"""Levels of tables and lists in a file; `wire.ignore`, the deepest setting, has three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +68,37 @@ def is_file(path: Path) -> bool:
 
 def _read(path: Path, label: str) -> ConfigFile:
     """Read a file as TOML; a pipe or a device is never opened, since it may never end."""
+    too_deep = f"{label}: nested too deeply to read"
     try:
-        if path.exists() and not path.is_file():
+        if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{label}: cannot be read: not a file")
-        return ConfigFile(path, label, tomllib.loads(path.read_bytes().decode("utf-8-sig")))
+        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as exc:
         raise ConfigError(f"{label}: cannot be read: {exc.strerror}") from exc
     except ValueError as exc:
         raise ConfigError(f"{label}: not TOML: {exc}") from exc
     except RecursionError as exc:
-        raise ConfigError(f"{label}: nested too deeply to read") from exc
+        raise ConfigError(too_deep) from exc
+    if _is_too_deep(table):
+        raise ConfigError(too_deep)
+    return ConfigFile(path, label, table)
+
+
+def _is_too_deep(table: object) -> bool:
+    """Tell whether tables and lists are nested more than `MAX_DEPTH` deep.
+
+    How deep they can be read and shown is another matter in each release of Python.
+    """
+    level = [table]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return any(isinstance(inner, dict | list) for inner in level)
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _load(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:

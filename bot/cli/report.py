@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import secrets
+import stat
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,10 +63,13 @@ def report_all(runs_dir: Path, output: Path | None) -> int:
     from bot.report.overview import overview_page  # noqa: PLC0415
 
     try:
-        if not runs_dir.is_dir():
-            raise UsageError(f"there is no runs folder {runs_dir}")
+        is_there = stat.S_ISDIR(runs_dir.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_there = False
     except OSError as exc:
         raise JournalError(f"cannot read the runs folder {runs_dir}: {exc.strerror}") from exc
+    if not is_there:
+        raise UsageError(f"there is no runs folder {runs_dir}")
     output = output or Path("runs.html")
     page = overview_page(
         runs_dir, summarise_all(runs_dir), datetime.now(UTC), _names_in(output.parent)
@@ -96,13 +101,12 @@ def write_page(output: Path, page: str) -> None:
     if output.name.endswith(SUFFIXES):
         raise UsageError(f"--output {output}: a journal is never written over; name an .html file")
     try:
-        target = output.resolve()
-        if target.exists() and not target.is_file():
-            raise UsageError(f"--output {output}: it is there, and is no file")
-        _write_beside(target, page)
-    except (OSError, RuntimeError) as exc:  # of links that lead in a circle
-        why = getattr(exc, "strerror", None) or exc
-        raise UsageError(f"cannot write the report {output}: {why}") from exc
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(output.stat().st_mode):
+                raise UsageError(f"--output {output}: it is there, and is no file")
+        _write_beside(Path(os.path.realpath(output)), page)
+    except OSError as exc:
+        raise UsageError(f"cannot write the report {output}: {exc.strerror}") from exc
     streams.answer(str(output))
 
 

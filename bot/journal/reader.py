@@ -16,7 +16,7 @@ from bot.errors import NotAJournal
 from bot.garland import MAX_WHOLE
 from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, Kind, RunAbandoned, RunEnded
 from bot.journal.files import NotPlain, open_plain, why
-from bot.wire.values import refuse_constant
+from bot.wire.values import is_too_deep, refuse_constant
 
 MAX_LINE: Final = 8 * 2**20
 """Bytes of the longest line, without its end; no longer one is written."""
@@ -35,8 +35,6 @@ _TIME: Final = re.compile(
     re.ASCII,
 )
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
-"""A text, which may hold brackets, or one bracket; each byte is looked at once."""
 
 
 class RawLine(NamedTuple):
@@ -144,7 +142,7 @@ def _rest_of(stream: io.BufferedReader) -> bytes | None:
 def _skip_line(stream: io.BufferedReader) -> int:
     """Read to the end of a line; return the bytes that were skipped."""
     skipped = 0
-    while text := stream.readline(MAX_LINE):
+    while text := stream.readline(_BLOCK):
         skipped += len(text)
         if text.endswith(b"\n"):
             break
@@ -369,7 +367,7 @@ _MARKS: Final = {*_HEAD, "journal_version"}
 def _parse_object(line: RawLine) -> dict[str, Any]:
     if not line.is_whole:
         raise LineError("line", _shown(line.text), "a whole line with its line end")
-    if is_too_deep(line.text):
+    if is_too_deep(line.text, MAX_DEPTH):
         raise LineError("line", _shown(line.text), f"a JSON object of at most {MAX_DEPTH} levels")
     try:
         text = line.text.decode().strip()
@@ -379,24 +377,6 @@ def _parse_object(line: RawLine) -> dict[str, Any]:
     except ValueError:
         pass
     raise LineError("line", _shown(line.text), "a JSON object")
-
-
-def is_too_deep(text: bytes) -> bool:
-    """Tell whether lists and objects are nested more than `MAX_DEPTH` deep in JSON.
-
-    It is asked of every line before it is read: how deep a parser gets is another matter in
-    each release of Python, and so is what becomes of it there.
-    """
-    if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
-        return False
-    depth = 0
-    for match in _BRACKETS.finditer(text):
-        first = text[match.start()]
-        depth += first in b"[{"
-        depth -= first in b"]}"
-        if depth > MAX_DEPTH:
-            return True
-    return False
 
 
 def _shown(text: bytes) -> str:

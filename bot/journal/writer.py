@@ -19,7 +19,8 @@ from bot.errors import JournalError, TryLater
 from bot.journal.events import EVENT_NAMES, Event
 from bot.journal.files import MODE, open_plain, why
 from bot.journal.lock import hold, lacks_locks, no_locks
-from bot.journal.reader import MAX_DEPTH, MAX_LINE, is_too_deep
+from bot.journal.reader import MAX_DEPTH, MAX_LINE
+from bot.wire.values import is_too_deep
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -39,7 +40,7 @@ class JournalFile:
         Raises:
             JournalError: the line could not be written, or read back, and is not in the file.
         """
-        if len(line.rstrip()) > MAX_LINE or is_too_deep(line):
+        if len(line.rstrip()) > MAX_LINE or is_too_deep(line, MAX_DEPTH):
             self._drop_if_empty()
             raise JournalError(
                 f"cannot write the journal {self.path}: a line of {len(line)} bytes has more than "

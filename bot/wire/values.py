@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Final, NoReturn
 
 from bot.errors import BrokenAnswer, Unreadable
@@ -24,31 +23,34 @@ def parse_json(body: bytes) -> object:
         Unreadable: it is nested more than `MAX_DEPTH` deep.
     """
     try:
-        value = _DECODER.decode(body.decode().removeprefix("\ufeff"))
-    except RecursionError:
-        raise Unreadable(_TOO_DEEP) from None
+        text = body.decode().removeprefix("\ufeff")
+        if text.lstrip().startswith(("{", "[")) and is_too_deep(body, MAX_DEPTH):
+            raise Unreadable("the answer is JSON nested too deeply to read")
+        return _DECODER.decode(text)
     except ValueError as exc:
         raise BrokenAnswer(f"the answer is no JSON ({exc})") from exc
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_deep(value):
-        raise Unreadable(_TOO_DEEP)
-    return value
 
 
-_TOO_DEEP: Final = "the answer is JSON nested too deeply to read"
+def is_too_deep(text: bytes, levels: int) -> bool:
+    """Tell whether lists and objects are nested more than `levels` deep in JSON.
+
+    It is asked before anything is parsed: how deep a parser gets is another matter in each
+    release of Python, and so is what becomes of it there.
+    """
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        first = text[match.start()]
+        depth += first in b"[{"
+        depth -= first in b"]}"
+        if depth > levels:
+            return True
+    return False
 
 
-def _is_deep(value: object) -> bool:
-    """Tell whether lists and objects are nested more than `MAX_DEPTH` deep."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
-    return any(isinstance(inner, dict | list) for inner in level)
-
-
-def _inside(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+"""A text, which may hold brackets, or one bracket; each byte is looked at once."""
 
 
 def refuse_constant(name: str) -> NoReturn:

@@ -79,10 +79,12 @@ def test_a_ca_bundle_that_never_ends_is_refused(tmp_path: Path) -> None:
     assert message.startswith(f"REQUESTS_CA_BUNDLE names {tmp_path / 'pipe'}, no usable CA bundle")
 
 
-@pytest.mark.parametrize("path", ["nowhere/keys.log", ""])
+@pytest.mark.parametrize("path", ["nowhere/keys.log", "", "file/keys.log", "loop"])
 def test_a_key_log_that_cannot_be_written_is_refused_by_variable_and_path(
     path: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
     message = refusal({"SSLKEYLOGFILE": str(tmp_path / path)})
     assert message == f"SSLKEYLOGFILE names {tmp_path / path}, which cannot be written"
 

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bot.errors import BrokenAnswer, Unreadable
+from bot.wire import values
 from bot.wire.paths import MISSING
 from bot.wire.values import MAX_EXCERPT, brief, excerpt, is_same, kind_of, parse_json
 
@@ -79,6 +80,7 @@ def test_json_in_utf_8_is_read(body: bytes, value: object) -> None:
         b'"a\nb"',
         b"1" * 5000,
         b"\0" * 100,
+        b"<script>" + b"{" * 1000,
     ],
     ids=[
         "nothing",
@@ -95,6 +97,7 @@ def test_json_in_utf_8_is_read(body: bytes, value: object) -> None:
         "control",
         "too many digits",
         "NUL",
+        "a script",
     ],
 )
 def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
@@ -115,6 +118,19 @@ def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
 def test_what_is_nested_more_than_100_deep_cannot_be_understood(body: bytes) -> None:
     with pytest.raises(Unreadable, match=r"^the answer is JSON nested too deeply to read$"):
         parse_json(body)
+
+
+def test_brackets_in_a_text_are_no_levels() -> None:
+    text = json.dumps('["\\' * 1000)
+    assert parse_json(f"[{text}]".encode()) == [json.loads(text)]
+
+
+@pytest.mark.parametrize("piece", [b'"', b'\\"', b'"\\', b"[", b"[]", b'{"":', b"\\"], ids=str)
+def test_how_deep_json_is_takes_time_by_its_length(piece: bytes) -> None:
+    text = b"[" * 101 + piece * 1000
+    matches = [match[0] for match in values._BRACKETS.finditer(text)]
+    assert sum(map(len, matches)) <= len(text)
+    assert len(matches) <= len(text)
 
 
 @pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
