@@ -51,6 +51,8 @@ MAX_HOPS: Final = 5
 """Redirects in a row that are followed."""
 SLACK_S: Final = 1.0
 """By how much a wait may be late before the machine was asleep meanwhile."""
+LEAST_LEFT_S: Final = 0.01
+"""The time-out of an attempt for which the minutes of this call leave less."""
 
 T = TypeVar("T")
 
@@ -247,7 +249,7 @@ class Client:
         timeout_s = min(
             self._limits.timeout_s,
             max(patience.left_s, LEAST_TIMEOUT_S),
-            max(self._ends_at - sent_at, SLACK_S / 100),
+            max(self._ends_at - sent_at, LEAST_LEFT_S),
         )
         is_action = request is self._action
         try:

@@ -140,7 +140,7 @@ def read(
             "wire.garland and wire.score name their paths",
             has_token=token is not None,
         )
-    if isinstance(answer.get("observation"), str):
+    if isinstance(answer.get("observation"), str):  # the page's name of the state, told in prose
         fields.passed_over["observation"] = "a text"
     return Reading(
         token=token.value if token else None,
