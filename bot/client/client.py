@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import requests
@@ -53,8 +53,6 @@ SLACK_S: Final = 1.0
 """By how much a wait may be late before the machine was asleep meanwhile."""
 LEAST_LEFT_S: Final = 0.01
 """The time-out of an attempt for which the minutes of this call leave less."""
-
-T = TypeVar("T")
 
 
 class Failed(NamedTuple):
@@ -108,7 +106,6 @@ class Client:
         self.last_body = b""
         """Of the last answer, to be shown where it could not be understood."""
         self._transport = transport
-        self._base_url = base_url
         self._limits = limits
         self._clock = clock
         self._pace = pace

@@ -304,7 +304,6 @@ class _Fields:
         self.passed_over: dict[str, str] = {}
         self._expected = expected
         self._last = last
-        self._settings = settings
         self._right = [is_right(name, value, expected[name]) for name, _, value in places]
         holder = self._holder_of_state(places, garlands)
         near: list[tuple[Place, bool]] = []
