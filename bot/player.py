@@ -52,11 +52,11 @@ class Mode(Enum):
     """What is to become of an unfinished run."""
 
     GO_ON = "go on"
-    """It is gone on with; where there is none, a new one begins."""
+    """It is resumed; where there is none, a new one begins."""
     FRESH = "fresh"
     """It is left, and a new one begins."""
     RESUME_ONLY = "resume only"
-    """It is gone on with; where there is none, nothing happens."""
+    """It is resumed; where there is none, nothing happens."""
     BANK_NOW = "bank now"
     """It is banked with the points that it has; where there is none, nothing happens."""
 
@@ -136,9 +136,9 @@ class Record:
 def play(
     order: Order, make_client: Callable[[], Client], clock: Clock, watcher: Watcher
 ) -> Outcome | None:
-    """Play one sitting: go on with the unfinished run, or begin a new one.
+    """Play one sitting: resume the unfinished run, or begin a new one.
 
-    None: there was nothing to go on with, and nothing else was asked for.
+    None: there was nothing to resume, and nothing else was asked for.
 
     Raises:
         TryLater: another bot has this run, or the budget did not reach to begin one.
@@ -167,7 +167,7 @@ def play(
 def _resume(
     path: Path, order: Order, client: Client, clock: Clock, watcher: Watcher
 ) -> Record | None:
-    """Open the newest run of this order, at `path`, to go on with; None: it is over, or left."""
+    """Resume the newest run of this order, at `path`; None: it is over, or left for a new one."""
     if order.mode is Mode.FRESH:
         _leave_unfinished(path, clock, watcher)
         return None

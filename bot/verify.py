@@ -1,7 +1,7 @@
 """The one loop that holds a journal, line by line, against the rules and the lines before it.
 
-Resuming, `replay`, `status` and `report` all use it: `recover` ends at the first line that is
-wrong, `Verification` tells of each.
+`take` holds one line against all that came before it. Resuming, `replay`, `status` and `report`
+all use it: `recover` ends at the first line that is wrong, `Verification` tells of each.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Verification:
             NotAJournal: the file cannot be read, or is no journal.
         """
         run = self.run
-        is_known = is_lost = False
+        is_known = False  # whether any line so far looks like one of a journal
+        is_lost = False  # whether the line before could not be read
         for line in self._read():
             try:
                 entry = parse_line(line)
@@ -122,7 +123,7 @@ class Verification:
             else:
                 is_known = True
                 found = take(run, entry)
-                if found and not is_lost:  # the line after one that was lost is believed
+                if not is_lost:  # the line after one that was lost is believed
                     for problem in found:
                         self._add(line, run.next_seq - 1, problem)
                 is_lost = False

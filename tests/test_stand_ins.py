@@ -288,13 +288,23 @@ def assert_flawless(outcome: Outcome, requests: int, watcher: Watcher) -> None:
     assert recovered.run.state == outcome.run.state
 
 
+def assert_plays_flawlessly(
+    change: Change, runs_dir: Path, clock: FakeClock, *budgets: int
+) -> None:
+    """Play a run whose answers are disguised, a sitting for each budget and one to the end."""
+    service, watcher = Disguised(change), Watcher()
+    for budget in budgets:
+        suspended = play(service, runs_dir, clock, Call(limits=Limits(max_requests=budget)))
+        assert suspended.exit_code == 75
+    outcome = play(service, runs_dir, clock, watcher=watcher)
+    assert_flawless(outcome, len(service.requests), watcher)
+
+
 @pytest.mark.parametrize("change", SHAPES.values(), ids=SHAPES)
 def test_a_run_takes_71_requests_whatever_the_answers_look_like(
     change: Change, tmp_path: Path, clock: FakeClock
 ) -> None:
-    service, watcher = Disguised(change), Watcher()
-    outcome = play(service, tmp_path, clock, watcher=watcher)
-    assert_flawless(outcome, len(service.requests), watcher)
+    assert_plays_flawlessly(change, tmp_path, clock)
 
 
 @pytest.mark.slow
@@ -302,12 +312,7 @@ def test_a_run_takes_71_requests_whatever_the_answers_look_like(
 def test_a_run_goes_on_from_its_journal_whatever_the_answers_look_like(
     change: Change, tmp_path: Path, clock: FakeClock
 ) -> None:
-    service, watcher = Disguised(change), Watcher()
-    for budget in (1, 1, 20):
-        suspended = play(service, tmp_path, clock, Call(limits=Limits(max_requests=budget)))
-        assert suspended.exit_code == 75
-    outcome = play(service, tmp_path, clock, watcher=watcher)
-    assert_flawless(outcome, len(service.requests), watcher)
+    assert_plays_flawlessly(change, tmp_path, clock, 1, 1, 20)
 
 
 # Answers to actions that are laid out otherwise than the one to `init`
@@ -436,21 +441,14 @@ LAYOUTS: Final[dict[str, Change]] = {
 def test_a_run_takes_71_requests_however_answers_to_actions_are_laid_out(
     change: Change, tmp_path: Path, clock: FakeClock
 ) -> None:
-    service, watcher = Disguised(change), Watcher()
-    outcome = play(service, tmp_path, clock, watcher=watcher)
-    assert_flawless(outcome, len(service.requests), watcher)
+    assert_plays_flawlessly(change, tmp_path, clock)
 
 
 @pytest.mark.parametrize("change", LAYOUTS.values(), ids=LAYOUTS)
 def test_such_a_run_goes_on_in_a_second_sitting(
     change: Change, tmp_path: Path, clock: FakeClock
 ) -> None:
-    service, watcher = Disguised(change), Watcher()
-    for budget in (1, 1, 20):
-        suspended = play(service, tmp_path, clock, Call(limits=Limits(max_requests=budget)))
-        assert suspended.exit_code == 75
-    outcome = play(service, tmp_path, clock, watcher=watcher)
-    assert_flawless(outcome, len(service.requests), watcher)
+    assert_plays_flawlessly(change, tmp_path, clock, 1, 1, 20)
 
 
 @pytest.mark.parametrize("service", [Remembering(), Echoing()], ids=["past", "echo"])

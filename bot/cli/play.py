@@ -130,7 +130,7 @@ def _tell(outcome: Outcome, display: Display, *, as_json: bool) -> int:
 
 
 def _tell_nothing(settings: Settings, display: Display, *, as_json: bool) -> int:
-    """Say that there is no run to go on with, which is no error."""
+    """Say that there is no run to resume, which is no error."""
     text = (
         f"there is no unfinished run of seed {settings.seed} on {settings.base_url} in "
         f"{settings.runs_dir}; nothing was done"

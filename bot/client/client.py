@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import requests
@@ -51,8 +51,8 @@ MAX_HOPS: Final = 5
 """Redirects in a row that are followed."""
 SLACK_S: Final = 1.0
 """By how much a wait may be late before the machine was asleep meanwhile."""
-
-T = TypeVar("T")
+LEAST_LEFT_S: Final = 0.01
+"""The time-out of an attempt for which the minutes of this call leave less."""
 
 
 class Failed(NamedTuple):
@@ -106,7 +106,6 @@ class Client:
         self.last_body = b""
         """Of the last answer, to be shown where it could not be understood."""
         self._transport = transport
-        self._base_url = base_url
         self._limits = limits
         self._clock = clock
         self._pace = pace
@@ -247,7 +246,7 @@ class Client:
         timeout_s = min(
             self._limits.timeout_s,
             max(patience.left_s, LEAST_TIMEOUT_S),
-            max(self._ends_at - sent_at, SLACK_S / 100),
+            max(self._ends_at - sent_at, LEAST_LEFT_S),
         )
         is_action = request is self._action
         try:

@@ -29,26 +29,25 @@ class NotPlain(OSError):
     """What stands under a name is no plain file; `strerror` says what it is."""
 
 
-def open_plain(path: Path, flags: int = os.O_RDONLY, *, follows_links: bool = False) -> int:
+def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
     """Open the plain file at `path`; return its descriptor. It is made 0600 with `O_CREAT`.
 
     A pipe or a device is looked at before it is opened, since that alone can wait or set
     something off, and what was opened is looked at again, since it can have been exchanged.
 
     Raises:
-        NotPlain: it is a FIFO, a device, a folder, a socket, or a link where none is followed.
+        NotPlain: it is a FIFO, a device, a folder, a socket, or a link.
         OSError: it cannot be opened.
     """
     try:
         try:
-            found = path.stat(follow_symlinks=follows_links)
+            found = path.stat(follow_symlinks=False)
         except FileNotFoundError:
             if not flags & os.O_CREAT:
                 raise
         else:
             _check_kind(path, found.st_mode)
-        never_wait = os.O_NONBLOCK | os.O_CLOEXEC | (0 if follows_links else os.O_NOFOLLOW)
-        descriptor = os.open(path, flags | never_wait, MODE)
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, MODE)
     except ValueError as exc:  # a NUL, or what the system's encoding does not know
         raise OSError(errno.EINVAL, "not a name that a file can have", str(path)) from exc
     try:

@@ -1,7 +1,7 @@
 """The runs folder: what journals are called, which one is the newest, or the one that is named.
 
 A finished journal that is dated after tomorrow was made by a wrong clock, or put there: it is
-passed by where the newest run is looked for. An unfinished one is gone on with.
+passed by where the newest run is looked for. An unfinished one is resumed.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def plan(runs_dir: Path, keep: int, *, is_compressing: bool, now: datetime | Non
 
     A journal that is compressed already is not compressed again. One with a gzipped copy
     beside it counts once, and the copy goes with it. Where a run of its seed was left
-    unfinished, the newest one of its service is not removed: the next call would go on with
-    the older one.
+    unfinished, the newest one of its service is not removed: the next call would resume the
+    older one.
 
     Args:
         runs_dir: the folder.

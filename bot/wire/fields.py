@@ -51,8 +51,6 @@ PHASE: Final = "phase"
 END_REASON: Final = "endReason"
 VERDICTS: Final = frozenset({GAME_OVER, END_REASON, PHASE, SCORE})
 """The fields of which a summary at the end of a run has to have one."""
-
-
 FINAL_SCORE: Final = "finalScore"
 """What a summary at the end of a run may call the score."""
 

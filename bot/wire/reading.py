@@ -30,7 +30,7 @@ from bot.wire.fields import (
 )
 from bot.wire.layout import Layout, WireSettings
 from bot.wire.paths import MISSING, Path, fold_name, format_path, is_above, look_up
-from bot.wire.places import MAX_TOKEN, Place, choose_token, collect
+from bot.wire.places import MAX_TOKEN, Place, TokenPlace, choose_token, collect
 from bot.wire.values import is_same, kind_of
 
 MAX_OBSERVED: Final = 500
@@ -129,10 +129,7 @@ def read(
     is_last = after.phase == rules.ENDED
     wrongs = (*garlands.wrong, *fields.wrong)
     if token is None and not is_last and not _claims_the_end(wrongs):
-        is_long = any(len(other.value) > MAX_TOKEN for other in found.tokens)
-        why = f"a token of more than {MAX_TOKEN} characters" if is_long else "no token"
-        hint = "; the setting wire.token names its path" if right_names and not is_long else ""
-        raise Unreadable(f"the answer has {why}{hint}", has_token=is_long)
+        raise _no_token(found.tokens, is_readable=bool(right_names))
     needed = VERDICTS if token is None else {GARLAND, SCORE, *(VERDICTS if is_last else ())}
     if not wrongs and not right_names & needed:
         raise Unreadable(
@@ -140,7 +137,7 @@ def read(
             "wire.garland and wire.score name their paths",
             has_token=token is not None,
         )
-    if isinstance(answer.get("observation"), str):
+    if isinstance(answer.get("observation"), str):  # the page's name of the state, told in prose
         fields.passed_over["observation"] = "a text"
     return Reading(
         token=token.value if token else None,
@@ -174,6 +171,16 @@ def _check_settings(answer: object, after: State, settings: WireSettings) -> Non
                 f"wire.{name} points",
                 has_token=True,
             )
+
+
+def _no_token(tokens: Iterable[TokenPlace], *, is_readable: bool) -> Unreadable:
+    """Return the error that an answer has no token, or none that can be carried forward."""
+    if any(len(token.value) > MAX_TOKEN for token in tokens):
+        return Unreadable(
+            f"the answer has a token of more than {MAX_TOKEN} characters", has_token=True
+        )
+    hint = "; the setting wire.token names its path" if is_readable else ""
+    return Unreadable(f"the answer has no token{hint}")
 
 
 def is_proof(reading: Reading, before: State | None, after: State) -> bool:
@@ -297,7 +304,6 @@ class _Fields:
         self.passed_over: dict[str, str] = {}
         self._expected = expected
         self._last = last
-        self._settings = settings
         self._right = [is_right(name, value, expected[name]) for name, _, value in places]
         holder = self._holder_of_state(places, garlands)
         near: list[tuple[Place, bool]] = []
