@@ -36,11 +36,10 @@ class Figures:
     def seconds_to_go(self, run: Run) -> float | None:
         """Return the time to the threshold at the pace of this sitting.
 
-        None while that is unknown, and where it is less than a second.
+        None while that is unknown, and once there is nothing left to go.
         """
         left = run.goal.bank_at - run.score
-        to_go_s = time_to_go(left, run.score - self.first_score, self.seconds)
-        return to_go_s if to_go_s is not None and to_go_s >= 1 else None
+        return time_to_go(left, run.score - self.first_score, self.seconds) if left > 0 else None
 
     @property
     def causes(self) -> str:

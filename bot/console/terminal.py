@@ -50,7 +50,8 @@ class Progress(NamedTuple):
         points, percent = f"{self.score:,}", f"{int(100 * share)}%"
         of_goal = f"{points} of {self.goal:,}"
         boards, pace = count_of(self.boards, "board"), f"{self.pace:.0f} actions a second"
-        to_go = [] if self.to_go_s is None else [f"{duration(self.to_go_s)} to go"]
+        is_worth_a_word = self.to_go_s is not None and self.to_go_s >= 1
+        to_go = [f"{duration(self.to_go_s or 0)} to go"] if is_worth_a_word else []
         tails = [", ".join(part) for part in ([boards, pace, *to_go], [boards, *to_go], [*to_go])]
         for tail in tails:
             room = columns - len(f"{of_goal} {percent} {tail}") - 1
