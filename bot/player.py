@@ -393,10 +393,10 @@ def _keep_or_abandon(record: Record, refused: TokenRefused, clock: Clock) -> Bot
     """Keep a run whose token is refused, or abandon it where that has lasted too long."""
     since = record.run.refused_ts
     if since and clock.now() - parse_time(since) > KEPT_FOR:
-        reason = f"{refused}, as it did at {since} already"
-        return _end_sitting(record, TokenRefused(reason), [events.RunAbandoned(reason)])
+        lasting = TokenRefused(f"{refused.cause}, as it did at {since} already")
+        return _end_sitting(record, lasting, [events.RunAbandoned(str(lasting))])
     error = TokenRefused(
-        f"{refused}. The run is kept, and the next call asks again; when that has lasted an "
+        f"{refused.cause}. The run is kept, and the next call asks again; when that has lasted an "
         f"hour, the run is abandoned"
     )
     return _end_sitting(record, error, [events.RunSuspended(str(refused), refused.exit_code)])

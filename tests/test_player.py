@@ -221,6 +221,7 @@ def test_a_refused_token_keeps_the_run_and_the_right_service_goes_on_with_it(
     end = last_event(outcome.path)
     assert (end["event"], end["exit_code"]) == ("run.suspended", 77)
     assert "the state token has expired" in str(end["reason"])
+    assert str(outcome.error).count("the service refuses the token") == 1
     clock.advance(30 * 24 * 3600)
     again = play(Mortal(), runs_dir, clock)
     check_whole_run(again)
@@ -243,6 +244,10 @@ def test_a_token_that_is_refused_for_more_than_an_hour_abandons_the_run(
     beyond = play(refusing(1), runs_dir, clock)
     assert (first.exit_code, within.exit_code, beyond.exit_code) == (77, 77, 77)
     assert last_event(beyond.path)["event"] == "run.abandoned"
+    assert [str(end.error).count("the service refuses the token") for end in (within, beyond)] == [
+        1,
+        1,
+    ]
     assert first.path == beyond.path
     anew = play(Mortal(), runs_dir, clock)
     check_whole_run(anew)

@@ -917,6 +917,18 @@ def test_an_abandoned_run_is_verified(tmp_path: Path, capsys: pytest.CaptureFixt
     assert out.endswith(", 215 points, 1 board, 3 actions, abandoned\n")
 
 
+def test_the_verdict_on_a_newer_journal_names_no_run_that_was_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(change(plain(), 1, lambda record: record.update(journal_version=2)))
+    code, out, _ = replay(capsys, str(path))
+    first, last = out.splitlines()
+    assert code == 1
+    assert "written by a newer version" in first
+    assert last.startswith("not verified: a run of no name, ")
+
+
 def test_problems_stand_each_on_a_line_and_the_verdict_after_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

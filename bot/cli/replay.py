@@ -173,7 +173,7 @@ def _verdict(verification: Verification) -> str:
     """Say in one line what a journal is worth."""
     run = verification.run
     figures = (
-        f"{verification.run_id}, {run.state.score:,} points, "
+        f"{verification.run_id or 'a run of no name'}, {run.state.score:,} points, "
         f"{count_of(run.boards, 'board')}, {count_of(run.actions, 'action')}"
     )
     count = len(verification.problems)
