@@ -72,10 +72,13 @@ def collect(
             found.garlands.append(Place(GARLAND, place, value))
         elif name == FINAL_SCORE:
             found.fields += [Place(SCORE, place, value)] if after.phase == rules.ENDED else []
-        elif name not in (None, TOKEN) and place not in last.garlands:
-            was_field = place in last.fields.get(str(name), ())
-            if was_field or not isinstance(value, dict):
-                found.fields.append(Place(str(name), place, value))
+        elif (
+            name is not None
+            and name != TOKEN
+            and place not in last.garlands
+            and (not isinstance(value, dict) or place in last.fields.get(name, ()))
+        ):
+            found.fields.append(Place(name, place, value))
     del found.garlands[MAX_GARLANDS:], found.fields[MAX_FIELDS:]
     if settings.paths or settings.ignore:
         _heed(settings, found, answer)
