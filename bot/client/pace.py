@@ -18,10 +18,8 @@ from bot.client.limits import POLITE_RPS
 from bot.journal.files import open_plain
 from bot.journal.lock import service_mark
 
-FIRST_CUT: Final = 0.5
-"""What is left of the rate after a limit about which nothing is known yet."""
-DEEPEST_CUT: Final = 0.1
-"""What is left of it at least, or of `POLITE_RPS` where that is less."""
+CUT: Final = 0.7
+"""What is left of the rate where too little was accepted to measure what the service takes."""
 FEW: Final = 20
 """Accepted requests since the last cut that say nothing of the rate that the service takes."""
 HOPE: Final = 1.08
@@ -125,11 +123,11 @@ class Pace:
         now = self._clock.monotonic()
         passed_s = now - self._cut_at
         rps = self.rps
-        measured = HOPE * self._accepted / passed_s if passed_s else math.inf
-        if self._accepted < FEW:
-            lowest = DEEPEST_CUT * min(rps, POLITE_RPS)
-            measured = min(max(measured, lowest), FIRST_CUT * rps)
-        self._measured = max(min(measured, rps), SLOWEST_RPS)
+        if self._accepted >= FEW or rps == math.inf:
+            measured = HOPE * self._accepted / passed_s if passed_s else POLITE_RPS
+            self._measured = max(min(measured, rps), SLOWEST_RPS)
+        else:
+            self._measured = max(CUT * rps, SLOWEST_RPS)
         self._cut_at, self._accepted = now, 0
         return True
 

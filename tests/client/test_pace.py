@@ -182,6 +182,20 @@ def test_a_steady_limit_turns_away_three_in_a_hundred_and_is_used_to_four_fifths
 
 
 @pytest.mark.parametrize("refuse", REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize(("limit", "allowed_rps"), LIMITS.values(), ids=LIMITS)
+def test_in_the_first_minutes_already_four_fifths_of_a_limit_are_used(
+    limit: Callable[[], Limit],
+    allowed_rps: float,
+    refuse: Callable[[FakeClock, float], Failure],
+    clock: FakeClock,
+) -> None:
+    random.seed(4)
+    sent = play_under(limit(), refuse, clock, 60 * 4)
+    accepted = [request for request in sent if request.after_s > 60 and request.is_accepted]
+    assert len(accepted) / (60 * 3 * allowed_rps) >= 0.8
+
+
+@pytest.mark.parametrize("refuse", REFUSALS.values(), ids=REFUSALS)
 @pytest.mark.parametrize(("limit", "_"), LIMITS.values(), ids=LIMITS)
 def test_ten_minutes_after_a_limit_is_lifted_the_full_rate_is_reached_again(
     limit: Callable[[], Limit],
