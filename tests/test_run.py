@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from bot import rules, strategy
 from bot.journal import events
 from bot.journal.reader import RawLine, parse_line
 from bot.rules import Action
-from bot.run import Run, action_taken, spec_digest
+from bot.run import Run, action_taken, points_an_hour, spec_digest, time_to_go
 from bot.strategy import Goal
 from bot.verify import take
 
@@ -254,3 +255,33 @@ def test_a_spec_is_told_from_any_other_by_its_sorted_json() -> None:
         "6d9eb45284090145dc16661b06abe01185a16a7dabba07c992a131bffa6b8114"
     )
     assert spec_digest({"a": "é", "b": 1}) == spec_digest({"b": 1, "a": "é"})
+
+
+@pytest.mark.parametrize(
+    ("points", "seconds", "rate"),
+    [(1000, 1800.0, 2000.0), (7, 3.0, 8400.0), (1, 30.7, 117.3), (0, 5.0, 0.0), (5, 0.0, None)],
+)
+def test_points_an_hour_are_those_of_the_time_played(
+    points: int, seconds: float, rate: float | None
+) -> None:
+    assert points_an_hour(points, seconds) == rate
+
+
+@pytest.mark.parametrize(
+    ("left", "points", "seconds", "to_go_s"),
+    [
+        (500, 1000, 60.0, 30.0),
+        (1, 3, 1.0, 0.3),
+        (0, 1000, 60.0, 0.0),
+        (-5, 1000, 60.0, 0.0),
+        (500, 0, 60.0, None),
+        (500, -1, 60.0, None),
+        (10**300, 1, 1e300, None),
+        (10**400, 1, 1.0, None),
+        (5, 1, math.inf, None),
+    ],
+)
+def test_time_to_go_is_that_of_the_pace_so_far(
+    left: int, points: int, seconds: float, to_go_s: float | None
+) -> None:
+    assert time_to_go(left, points, seconds) == to_go_s
