@@ -1,3 +1,3 @@
 """An unattended bot that plays the puzzle Sunpleat and keeps a journal of it."""
 
-__version__ = "1.0.0"
+__version__ = "2.0.0"

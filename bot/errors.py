@@ -6,14 +6,15 @@ BotError                         70  a fault of the bot itself
 │   └── NotAJournal               2  a file that is no journal
 ├── ActionError                  70  an action outside the grammar, or illegal in its state
 ├── ServiceUnavailable           69  the service is out of reach, or will not serve us
-│   └── BrokenAnswer             69  an answer that is none: cut, no JSON, no token
+│   └── BrokenAnswer             69  an answer that is none: cut, or no JSON
 ├── OutputError                  74  a result cannot be written to stdout
 ├── JournalError                 74  the journal cannot be written
 │   └── JournalDamaged           74  a journal is broken before its last line
 ├── TryLater                     75  another bot has this run, or a budget is used up
 ├── Contradiction                76  an answer contradicts the rules or cannot be understood
-│   └── Diverged                 76  fields of an answer differ from the prediction
-├── TokenRefused                 77  the service refuses the token: the run is abandoned
+│   ├── Diverged                 76  fields of an answer differ from the prediction
+│   └── Unreadable               76  JSON in which neither token nor state is to be found
+├── TokenRefused                 77  the service refuses the token; the run is kept for an hour
 ├── ConfigError                  78  files, environment, or values that cannot go together
 └── Stopped                 130/143  SIGINT or SIGTERM, 129 SIGHUP
 
@@ -104,8 +105,17 @@ class Diverged(Contradiction):
         self.fields = fields
 
 
+class Unreadable(Contradiction):
+    """An answer that is JSON, and cannot be understood."""
+
+    def __init__(self, message: str, *, has_token: bool = False) -> None:
+        """Note whether there was at least a token in it."""
+        super().__init__(message)
+        self.has_token = has_token
+
+
 class TokenRefused(BotError):
-    """The service does not take the token any more, so this run cannot go on."""
+    """The service does not take the token; the run is kept until that has lasted an hour."""
 
     exit_code = 77
 

@@ -162,7 +162,7 @@ def _finishes(state: State) -> list[_Finish]:
                 rules.FLIPS[solver.flip_towards(state.garland, length) - 1],
             )
             for length in solver.lengths(state.garland, min(remaining, LONGEST))
-            if length  # where a service is followed, a restored garland may be in play
+            if length  # 0: a damaged journal claims a restored garland in play
         ]
     if state.phase == rules.RETRY or state.leaves > 1:
         again = rules.RETRY_BOARD if state.phase == rules.RETRY else rules.RESTART

@@ -1,6 +1,6 @@
 """Makes the pictures of the README: `docs/report.png` and `docs/terminal.png`.
 
-    pip install '.[pictures]' && python docs/pictures.py
+    .venv/bin/pip install -q -r .ci/requirements/pictures.txt && .venv/bin/python docs/pictures.py
 
 It needs Debian's packages `chromium` and `chromium-driver`. The report is the one of a made
 night, with retries and stops; the terminal is a real one, in which the bot plays on a service
@@ -114,7 +114,7 @@ def playing(folder: Path, url: str) -> Iterator[int]:
 def drawing(terminal: pyte.Screen) -> str:
     """Return a terminal as SVG, with no font from elsewhere."""
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
-    console.print(Text("$ python -m bot --bank-at 100000"))
+    console.print(Text(f"$ .venv/bin/python -m bot --bank-at {BANK_AT}"))
     for number in range(LINES - 1):
         line = Text()
         for column in range(COLUMNS):

@@ -52,7 +52,7 @@ def fake_clock_of_calls(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Fa
         clock.stop = stop
         return clock
 
-    monkeypatch.setattr("bot.cli.playing.Clock", on_fake_clock)
+    monkeypatch.setattr("bot.cli.wiring.Clock", on_fake_clock)
     return clock
 
 
@@ -61,9 +61,10 @@ def _is_here(host: object) -> bool:
     if host in (None, "", b"") or str(host) == "localhost" or str(host).endswith(".test"):
         return True
     try:
-        return ip_address(str(host)).is_loopback
+        address = ip_address(str(host))
     except ValueError:
         return False
+    return address.is_loopback or address.is_unspecified  # which any of its own stands for
 
 
 @pytest.fixture(autouse=True)

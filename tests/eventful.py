@@ -14,7 +14,6 @@ from fake_clock import FakeClock
 from harness import ask, only_journal
 from standins import KEY, Call, play
 
-from bot.client.limits import Limits
 from bot.rules import State
 from bot.service import Answer, Service
 
@@ -23,8 +22,6 @@ NOT_NOW: Final = Answer(200, b'{"ok": false, "reason": "not now", "legalActions"
 NO_TOKEN: Final = Answer(400, b'{"ok": false, "reason": "stateToken has expired"}')
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 """Of an answer of the service."""
-FIRST_SITTING: Final = 18
-"""Requests of the first sitting of `eventful`."""
 
 
 class Troubled(Service):
@@ -81,37 +78,42 @@ def more_points(answer: dict[str, Any]) -> dict[str, Any]:
     return ask(Service(KEY), replace(state, score=state.score + 1))
 
 
-def play_troubled(troubles: dict[int, list[Any]], *calls: Call) -> bytes:
-    """Play sittings on a troubled service; return the journal."""
+def play_troubled(troubles: dict[int, list[Any]], *calls: Call, pause_s: float = 0) -> bytes:
+    """Play sittings on a troubled service, with a pause between them; return the journal."""
     clock = FakeClock()
     service = Troubled(troubles)
     with tempfile.TemporaryDirectory() as folder:
         for call in calls:
             play(service, Path(folder), clock, call)
+            clock.advance(pause_s)
         return only_journal(Path(folder)).read_bytes()
+
+
+def laid_out_anew(answer: dict[str, Any]) -> dict[str, Any]:
+    """Answer with the state under another name."""
+    return {**answer, "state": None, "observation": answer["state"]}
 
 
 @cache
 def eventful() -> bytes:
     """Return the journal of a run with every event but `run.abandoned`, banked in the end.
 
-    Its first sitting is far from its threshold, so most of its lines need no reading; the
-    second one has a threshold that is met exactly.
+    Its first sitting ends when the service contradicts the rules, in line 20.
     """
     troubles: dict[int, list[Any]] = {
         0: [BUSY, BUSY],
         5: [BUSY, NOT_NOW, BUSY],
-        8: [give_and_take, give_and_take],
+        11: [give_and_take, give_and_take],
         20: [NOT_NOW],
+        42: [laid_out_anew],
     }
-    first = Call(bank_at=1_000_000, limits=Limits(max_requests=FIRST_SITTING), is_following=True)
-    return play_troubled(troubles, first, Call(bank_at=1975, is_following=True))
+    return play_troubled(troubles, Call(bank_at=1_000_000), Call(bank_at=1970))
 
 
 @cache
 def abandoned() -> bytes:
-    """Return the journal of a run whose token was refused."""
-    return play_troubled({4: [NO_TOKEN, NO_TOKEN]}, Call())
+    """Return the journal of a run whose token was refused, again more than an hour later."""
+    return play_troubled({4: [NO_TOKEN] * 4}, Call(), Call(), pause_s=3601)
 
 
 @cache

@@ -22,6 +22,9 @@ class FakeClock(Clock):
     def now(self) -> datetime:
         return datetime(2026, 11, 30, 2, 41, 7, tzinfo=UTC) + timedelta(seconds=self._elapsed_s)
 
+    def wall(self) -> datetime:
+        return self.now()
+
     def monotonic(self) -> float:
         return 1000.0 + self._elapsed_s
 

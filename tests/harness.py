@@ -19,10 +19,10 @@ from standins import KEY, journal_lines
 
 from bot import rules, strategy
 from bot.journal import writer
-from bot.journal.events import ActionTaken, Event, RunEnded, RunStarted, action_taken
+from bot.journal.events import ActionTaken, Event, RunEnded, RunStarted
 from bot.journal.folder import journal_path, parse_run_id
-from bot.journal.ledger import spec_digest
 from bot.rules import Action, State
+from bot.run import action_taken, spec_digest
 from bot.service import Answer, Service
 from bot.strategy import Goal
 

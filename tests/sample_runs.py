@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from bot import __version__, rules, strategy
-from bot.client.failures import Failure
 from bot.journal import events, writer
 from bot.journal.folder import journal_path
-from bot.journal.ledger import Ledger, spec_digest
 from bot.player import Record
 from bot.rules import Action
+from bot.run import Run, action_taken, spec_digest
 from bot.strategy import Goal
 from bot.wire.fields import expectation, public_fields
 
@@ -39,22 +38,6 @@ WIRE: Final[dict[str, object]] = {
 }
 
 
-class _Nobody:
-    """Watches, and does nothing about it."""
-
-    def began(self, ledger: Ledger, path: Path) -> None:
-        pass
-
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
-        pass
-
-    def failed(self, what: str, failure: Failure, wait_s: float) -> None:
-        pass
-
-    def notice(self, text: str) -> None:
-        pass
-
-
 class SampleRun:
     """A run that is written as it is told; use it in a `with`, or `close` it."""
 
@@ -72,10 +55,10 @@ class SampleRun:
         self.path = journal_path(runs_dir, run_id)
         self.now = began
         self.goal = goal
+        self._is_open = True
         self._random = random.Random(7)
-        self._record = Record(_Nobody())
-        self._record.open(
-            writer.create(self.path, lambda: self.now),
+        self._record = Record(writer.create(self.path, lambda: self.now), Run())
+        self.write(
             events.RunStarted(
                 journal_version=events.JOURNAL_VERSION,
                 run_id=run_id,
@@ -99,16 +82,18 @@ class SampleRun:
         self.close()
 
     def close(self) -> None:
-        if self._record.journal is not None:
+        """Let go of the journal; nobody plays the run any more."""
+        if self._is_open:
             self._record.journal.close()
+            self._is_open = False
 
     @property
-    def ledger(self) -> Ledger:
-        return self._record.ledger
+    def run(self) -> Run:
+        return self._record.run
 
     @property
     def is_over(self) -> bool:
-        return self.ledger.state.phase == rules.ENDED
+        return self.run.state.phase == rules.ENDED
 
     def write(self, event: events.Event) -> None:
         self._record.write(event)
@@ -118,13 +103,13 @@ class SampleRun:
 
     def act(self, action: Action | None = None, *, elapsed_ms: float | None = None) -> None:
         """Take an action, the strategy's where none is given, a tenth of a second later."""
-        state = self.ledger.state
+        state = self.run.state
         action = action or strategy.decide(state, self.goal)
         after = rules.apply(state, action)
         elapsed_ms = elapsed_ms or round(self._random.lognormvariate(4.2, 0.35), 2)
         self.wait(max(0.1, elapsed_ms / 1000))
-        event = events.action_taken(
-            state, after, action, f"token-{after.turn}", self.ledger.failures + 1, elapsed_ms
+        event = action_taken(
+            state, after, action, f"token-{after.turn}", self.run.failures + 1, elapsed_ms
         )
         self._record.write(event, after)
 
@@ -138,20 +123,20 @@ class SampleRun:
     def fail(self, cause: str, status: int | None, excerpt: str = "", wait_s: float = 1) -> None:
         """Write a `retry` line of the next action, and wait."""
         self.wait(0.2)
-        what = strategy.decide(self.ledger.state, self.goal).to_json()
-        attempt = self.ledger.failures + 1
+        what = strategy.decide(self.run.state, self.goal).to_json()
+        attempt = self.run.failures + 1
         self.write(events.Retried(what, attempt, cause, status, excerpt, wait_s))
         self.wait(wait_s)
 
     def refuse(self, reason: str) -> None:
         """Write a `refused` line of the next action."""
         self.wait(0.1)
-        self.write(events.Refused(strategy.decide(self.ledger.state, self.goal).to_json(), reason))
+        self.write(events.Refused(strategy.decide(self.run.state, self.goal).to_json(), reason))
 
     def diverge(self, name: str, observed: Any) -> None:
         """Write a `diverged` line about one field of the next action's answer."""
         predicted = expectation(
-            rules.apply(self.ledger.state, strategy.decide(self.ledger.state, self.goal))
+            rules.apply(self.run.state, strategy.decide(self.run.state, self.goal))
         )[name]
         self.write(events.FieldsDiverged({name: {"predicted": predicted, "observed": observed}}))
 
@@ -163,7 +148,7 @@ class SampleRun:
         self.wait(after_s)
         self.write(
             events.RunResumed(
-                self.ledger.next_seq - 1,
+                self.run.next_seq - 1,
                 self.goal.bank_at,
                 self.goal.rule,
                 __version__,
@@ -173,7 +158,7 @@ class SampleRun:
 
     def end(self) -> None:
         """Write the last line of a run that is over."""
-        self.write(self.ledger.totals())
+        self.write(self.run.totals())
 
 
 def a_night(runs_dir: Path, bank_at: int = 1_000_000) -> Path:

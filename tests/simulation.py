@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from enum import Enum
@@ -41,19 +41,21 @@ from requests.structures import CaseInsensitiveDict
 from standins import KEY, Watcher
 
 from bot import rules, strategy
-from bot.client.client import Client, Listener
+from bot.client.client import MAX_HOPS, Client
 from bot.client.clock import Clock, StopRequest
 from bot.client.environment import Surroundings
 from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS, Limits
-from bot.client.transport import STOP_GRACE_S, Deadline, Transport, new_session
+from bot.client.pace import SLOWEST_RPS, Pace
+from bot.client.transport import STOP_GRACE_S, Transport, Watchdog, new_session
 from bot.errors import BotError
 from bot.journal import writer
-from bot.journal.recover import Recovered, recover
-from bot.player import Order
+from bot.journal.files import open_plain
+from bot.player import KEPT_FOR, Mode, Order
 from bot.player import play as play_sitting
 from bot.rules import Action, State
 from bot.service import Service
 from bot.strategy import Goal
+from bot.verify import Recovered, recover
 from bot.wire.layout import WireSettings
 
 SERVICE: Final = Service(KEY)
@@ -62,6 +64,8 @@ BASE_URL: Final = "http://127.0.0.1"
 SLACK_S: Final = 0.2
 """Seconds by which a wait may end late: requests are paced a tenth of a second apart."""
 LONGEST_WAIT_S: Final = 60.5
+ROUNDING_S: Final = 0.0006
+"""By how much a wait may end early: waits are of whole milliseconds, as the journal has them."""
 HOSTILE: Final = "\x1b[2J\u2028\ud800\x7f" + "x" * 300
 
 
@@ -95,13 +99,15 @@ def decide(state: State, goal: Goal) -> Action:
 
 
 class Verdict(Enum):
-    """What an answer deserves, by the table of faults."""
+    """What an answer deserves, by the table of what a failed request means."""
 
     GOOD = "accepted"
     LOST = "sent again until it is time to give up"
+    LIMIT = "likewise, and more slowly from then on"
     LIE = "asked once more, then 76"
-    REFUSED = "asked three times more, then 76"
-    TOKEN = "asked once more, then abandoned"
+    UNREADABLE = "asked twice more, then 76"
+    REFUSED = "asked six times more, then 76"
+    TOKEN = "asked once more, then 77"
     BROWSER = "few tries"
     MOVED = "followed"
     FINAL = "not asked again"
@@ -110,30 +116,35 @@ class Verdict(Enum):
 
 TRIES: Final = {
     Verdict.LIE: 2,
-    Verdict.REFUSED: 4,
+    Verdict.UNREADABLE: 3,
+    Verdict.REFUSED: 7,
     Verdict.TOKEN: 2,
     Verdict.BROWSER: 4,
-    Verdict.MOVED: 5,
     Verdict.FINAL: 1,
     Verdict.FOREIGN: 1,
 }
 """How often a move may be answered so; without a number it is a matter of time."""
 EXITS: Final = {
     Verdict.LIE: 76,
+    Verdict.UNREADABLE: 76,
     Verdict.REFUSED: 76,
     Verdict.TOKEN: 77,
     Verdict.BROWSER: 69,
-    Verdict.MOVED: 69,
     Verdict.FINAL: 69,
     Verdict.FOREIGN: 78,
 }
 """The exit code that the last try earns."""
-TOKEN_STATUSES: Final = (400, 401, 409, 410, 422)
-FINAL_STATUSES: Final = (402, 404, 405, 413, 415)
-OTHER_STATUSES: Final = (201, 202, 204, 206, 300, 304, 403, 406, 408, 418, 421, 425, 429, 451) * 2
+LEAST_WAITS_S: Final = {Verdict.BROWSER: 15.0, Verdict.UNREADABLE: 1.0, Verdict.REFUSED: 1.0}
+"""What is waited for at least after the first try; half a second after any other answer."""
+TOKEN_WAIT_S: Final = 5.0
+TOKEN_STATUSES: Final = (400, 401, 403, 409, 410, 422)
+FINAL_STATUSES: Final = (402, 404, 405, 406, 411, 413, 414, 415)
+OTHER_STATUSES: Final = (201, 202, 206, 300, 304, 401, 403, 408, 418, 421, 425, 429, 451) * 2
 STATUSES: Final = (*OTHER_STATUSES, *range(500, 600))
 PAGE: Final = b"<!DOCTYPE html><title>Bad Gateway</title>"
 CHALLENGE: Final = b"<html><title>Just a moment...</title></html>"
+BUSY: Final = b'{"error":"busy"}'
+LIMITS: Final = ("rate limit exceeded", "Too many requests", "slow down")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +171,15 @@ class Scene:
     truth: bytes
     url: str
     now: datetime
+    is_under_way: bool
+    """Whether an action of the run has ever been accepted."""
+    is_at_home: bool
+    """Whether it is sent to where an answer was accepted last, or to where it was sent first."""
+
+    @property
+    def unclear(self) -> Verdict:
+        """What an answer deserves that has no token and nothing to check it by."""
+        return Verdict.LOST if self.is_under_way else Verdict.UNREADABLE
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -227,16 +247,17 @@ def _lose(scene: Scene) -> Reply:
 def _break(scene: Scene) -> Reply:
     """Answer 200 with something that is no answer."""
     answer = scene.answer
-    states: list[object] = [None, "playing", [], {}]
-    bodies: list[object] = [None, [], {}, {"error": HOSTILE}, "", 0, True, {"ok": True}]
-    bodies += [b"", PAGE, b"\xff\xfe", b"[" * 200 + b"]" * 200, b"NaN", b"x" * (2**20 + 1)]
-    bodies += [scene.truth[: scene.rng.randrange(len(scene.truth))], scene.truth * 2]
+    unclear: list[object] = [None, [], {}, "", 0, True, {"ok": True}, {"message": "back soon"}]
     if not answer["gameOver"]:
-        bodies += [answer | {"stateToken": token} for token in (None, "", 7)]
-    if not scene.is_init:
-        bodies += [answer | {"state": state} for state in states]
-    body = scene.rng.choice(bodies)
-    return Reply(Verdict.LOST, body) if isinstance(body, bytes) else _json(Verdict.LOST, body)
+        unclear += [answer | {"stateToken": token} for token in (None, "", 7)]
+    if scene.rng.random() < 0.4:
+        return _json(scene.unclear, scene.rng.choice(unclear))
+    if scene.rng.random() < 0.2:
+        body = scene.rng.choice((b"[" * 200 + b"]" * 200, b" " * (2**20 + 1)))
+        return Reply(scene.unclear, body)
+    lost = [b"", PAGE, b"\xff\xfe", b"NaN", json.dumps({"error": HOSTILE}).encode()]
+    lost += [scene.truth[: scene.rng.randrange(len(scene.truth))], scene.truth * 2]
+    return Reply(Verdict.LOST, scene.rng.choice(lost))
 
 
 def _lie(scene: Scene) -> Reply:
@@ -253,7 +274,7 @@ def _lie(scene: Scene) -> Reply:
     else:
         lies = [value + 1 if isinstance(value, int) else value + "x"]
     if not scene.is_init:
-        lies += [None, str(value), True, 1.5, {}, -1]
+        lies += [None, str(value), True, 1.5, -1]
     place[name] = scene.rng.choice([lie for lie in lies if json.dumps(lie) != json.dumps(value)])
     return _json(Verdict.LIE, answer)
 
@@ -261,40 +282,60 @@ def _lie(scene: Scene) -> Reply:
 def _refuse(scene: Scene) -> Reply:
     reason = scene.rng.choice(["not now", HOSTILE, None, {"event": 1}, "the token is odd"])
     refusal: dict[str, object] = {"ok": False, "reason": reason}
-    if reason == "the token is odd" or scene.rng.random() < 0.5:
+    if scene.rng.random() < 0.5:
         refusal["legalActions"] = []
+        if scene.rng.random() < 0.3:
+            refusal["reason"] = "the state token is invalid"  # though it was read
     return _json(Verdict.LOST if scene.is_init else Verdict.REFUSED, refusal)
 
 
+def _excuse(scene: Scene) -> Reply:
+    """Answer 200 with words of something that passes."""
+    word = scene.rng.choice(["internal error", "try again later", "upstream timed out", *LIMITS])
+    answers: list[dict[str, object]] = [
+        {"ok": False, "reason": word},
+        {"error": {"message": word}},
+        {"ok": False, "error": word, "legalActions": []},
+    ]
+    verdict = Verdict.LIMIT if word in LIMITS else Verdict.LOST
+    return _json(verdict, scene.rng.choice(answers))
+
+
 def _refuse_token(scene: Scene) -> Reply:
+    """Refuse the token, in plain words or in such that may be about something else."""
     if not scene.is_init and scene.rng.random() < 0.3:
         return _json(Verdict.TOKEN, {"ok": False, "reason": "the signature is wrong"})
-    return _status(scene, scene.rng.choice(TOKEN_STATUSES), b'{"detail":"who are you?"}')
+    word = scene.rng.choice(("the state token has expired", "invalid session", "who are you?"))
+    is_plain = word != "who are you?" and not scene.is_init
+    body = json.dumps({"detail": word}).encode()
+    status = scene.rng.choice(TOKEN_STATUSES)
+    return _status(scene, status, body, Verdict.TOKEN if is_plain else Verdict.LOST)
 
 
 def _ask_for_browser(scene: Scene) -> Reply:
-    return _status(scene, scene.rng.choice((403, 429, 503)), CHALLENGE)
+    return _status(scene, scene.rng.choice((403, 429, 503)), CHALLENGE, Verdict.BROWSER)
 
 
 def _fail(scene: Scene) -> Reply:
-    bodies = (b"", b"upstream timed out", b"[]", b'{"error":"busy"}', PAGE, scene.truth)
-    return _status(scene, scene.rng.choice(STATUSES), scene.rng.choice(bodies))
+    status = scene.rng.choice(STATUSES)
+    bodies = (b"", b"upstream timed out", b"[]", BUSY, PAGE, scene.truth)
+    body = scene.rng.choice(bodies)
+    if status >= 300:
+        return _status(scene, status, body, Verdict.LIMIT if status == 429 else Verdict.LOST)
+    verdicts = {scene.truth: Verdict.GOOD, b"[]": scene.unclear}
+    return Reply(verdicts.get(body, Verdict.LOST), body, status)
 
 
 def _close_for_good(scene: Scene) -> Reply:
-    return _status(scene, scene.rng.choice(FINAL_STATUSES), scene.rng.choice((b"", b"{}", PAGE)))
+    is_final = scene.is_at_home and not scene.is_under_way
+    verdict = Verdict.FINAL if is_final else Verdict.LOST
+    body = scene.rng.choice((b"", b"{}", PAGE))
+    return _status(scene, scene.rng.choice(FINAL_STATUSES), body, verdict)
 
 
-def _status(scene: Scene, status: int, body: bytes) -> Reply:
+def _status(scene: Scene, status: int, body: bytes, verdict: Verdict) -> Reply:
     """Answer with a status; many an answer asks for a wait, in any form."""
     is_page = body.startswith(b"<")
-    verdict = Verdict.LOST
-    if status in TOKEN_STATUSES and body.startswith(b"{"):
-        verdict = Verdict.TOKEN
-    elif status in FINAL_STATUSES:
-        verdict = Verdict.FINAL
-    elif is_page and (status == 403 or (status in (429, 503) and body == CHALLENGE)):
-        verdict = Verdict.BROWSER
     headers = {"Content-Type": "text/html" if is_page else "application/json"}
     if scene.rng.random() < 0.5:
         return Reply(verdict, body, status, headers)
@@ -304,7 +345,8 @@ def _status(scene: Scene, status: int, body: bytes) -> Reply:
         [
             (str(seconds), float(seconds)),
             (format_datetime(date, usegmt=True), (date - scene.now).total_seconds()),
-            *((text, 0.0) for text in ("", "-3", "soon", "inf", "nan", "9" * 400)),
+            *((text, 0.0) for text in ("", "-3", "soon", "inf", "nan")),
+            ("9" * 400, 1e99),
             ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
         ]
     )
@@ -322,8 +364,9 @@ def _move(scene: Scene) -> Reply:
     return Reply(Verdict.MOVED, status=status, headers={"Location": place})
 
 
-def _send_away(_: Scene) -> Reply:
-    return Reply(Verdict.FOREIGN, status=308, headers={"Location": "http://elsewhere.test/api/"})
+def _send_away(scene: Scene) -> Reply:
+    verdict = Verdict.LOST if scene.is_under_way else Verdict.FOREIGN
+    return Reply(verdict, status=308, headers={"Location": "http://elsewhere.test/api/"})
 
 
 FAULTS: Final[dict[str, tuple[Callable[[Scene], Reply], float]]] = {
@@ -333,7 +376,8 @@ FAULTS: Final[dict[str, tuple[Callable[[Scene], Reply], float]]] = {
     "failing": (_fail, 5),
     "lie": (_lie, 3),
     "refused": (_refuse, 2),
-    "token refused": (_refuse_token, 1.5),
+    "excused": (_excuse, 2),
+    "token refused": (_refuse_token, 4),
     "browser check": (_ask_for_browser, 1),
     "moved": (_move, 2),
     "closed": (_close_for_good, 1),
@@ -377,7 +421,7 @@ class Sky(BaseAdapter):
         world.check_request(request)
         world.maybe_die()
         world.maybe_stop()
-        timeout_s = max(opts["timeout"], 0.0)
+        timeout_s = max(opts["timeout"])
         if sitting.stopped_at is not None:
             timeout_s = min(timeout_s, STOP_GRACE_S)
         takes_s = min(timeout_s, world.rng.uniform(0, world.latency_s))
@@ -421,7 +465,20 @@ class Sky(BaseAdapter):
         else:
             return Reply(Verdict.GOOD, truth)
         world.injected[name] += 1
-        return FAULTS[name][0](Scene(world.rng, truth, url, world.clock.now()))
+        sitting = world.sitting
+        scene = Scene(
+            world.rng,
+            truth,
+            url,
+            world.clock.now(),
+            sitting.is_under_way,
+            sitting.base == sitting.home,
+        )
+        return FAULTS[name][0](scene)
+
+    def keep_refusing(self) -> None:
+        """Go on with refusing the token."""
+        self._outage = "token refused", 6, 0.0
 
     def clear_up(self) -> None:
         """End what goes on."""
@@ -442,6 +499,16 @@ class Body(io.BytesIO):
         return super().read(amount)
 
 
+class NoWatchdog(Watchdog):
+    """Watches no socket, since there is none."""
+
+    def begin(self, seconds: float) -> None:
+        """Do nothing."""
+
+    def end(self) -> None:
+        """Do nothing."""
+
+
 # The machine
 
 
@@ -459,6 +526,10 @@ class SimClock(Clock):
         """Return the simulated time of day."""
         seconds = self._elapsed_s - self.set_back_s
         return datetime(2026, 11, 30, 2, 41, 7, tzinfo=UTC) + timedelta(seconds=seconds)
+
+    def wall(self) -> datetime:
+        """Return the same."""
+        return self.now()
 
     def monotonic(self) -> float:
         """Return the simulated seconds so far."""
@@ -500,6 +571,8 @@ class SimDisk:
         """Of the last whole line that has one."""
         self.is_broken = False
         """Whether something failed in this sitting."""
+        self.was_cut = False
+        """Whether something was cut off the journal."""
         self.is_torn = False
         """Whether a half line could not be cut off."""
         if not keeps_cache:
@@ -511,16 +584,15 @@ class SimDisk:
         self._is_full = False
         self._line = b""
 
-    def open(self, path: Path, flags: int, mode: int = 0o777) -> int:
-        """Open a journal, or the folder of one."""
+    def open_plain(self, path: Path, flags: int) -> int:
+        """Open a journal."""
         self._maybe_fail(errno.EACCES, errno.ENOSPC)
         is_new = bool(flags & os.O_CREAT)
         self._world.must(not is_new or not self._world.goes_on, "an unfinished run was left")
-        descriptor = os.open(path, flags, mode)
+        descriptor = open_plain(path, flags)
         self._open.add(descriptor)
-        if not flags & os.O_DIRECTORY:
-            self.path = path
-            self.synced = min(self.synced, os.fstat(descriptor).st_size)
+        self.path = path
+        self.synced = min(self.synced, os.fstat(descriptor).st_size)
         return descriptor
 
     def write(self, descriptor: int, data: bytes) -> int:
@@ -559,6 +631,7 @@ class SimDisk:
             self.is_torn = True
             self._fail(errno.EROFS)
         os.ftruncate(descriptor, size)
+        self.was_cut = True
         self.synced = min(self.synced, size)
         self._line = b""
 
@@ -572,8 +645,10 @@ class SimDisk:
             raise OSError(errno.EINVAL, "no such thing here")
 
     def fsync(self, _: int) -> None:
-        """Put the name of a journal on the disk."""
-        self._maybe_fail(errno.EIO)
+        """Put the name of a journal on the disk, or do without: some disks cannot."""
+        if self._world.chance(self._world.sitting.weather.disk):
+            self._world.injected["fsync refused"] += 1
+            raise OSError(errno.EINVAL, "no such thing here")
 
     def close(self, descriptor: int) -> None:
         """Close a file."""
@@ -615,8 +690,15 @@ class Sitting:
     weather: Weather
     began_at: float
     sent: int = 0
+    is_under_way: bool = False
+    """Whether an action of the run has ever been accepted."""
     base: str = BASE_URL
-    """Where requests are to go to."""
+    """Where the next request is to go to."""
+    home: str = BASE_URL
+    """Where the last answer was accepted."""
+    hops: int = 0
+    """Redirects since the last answer of another kind."""
+    was_limited: bool = False
     what: object = None
     """The request that is asked for until it is answered; empty for `init`."""
     first_sent_at: float = 0.0
@@ -630,6 +712,11 @@ class Sitting:
     def asked_s(self) -> float:
         """The wait that the last answer asks for."""
         return self.last.asks_s if self.last else 0.0
+
+    @property
+    def pause_s(self) -> float:
+        """What the next request may be put off by, beside the waits: the pace is cut."""
+        return 1 / SLOWEST_RPS if self.was_limited else 0.0
 
     @property
     def give_up_at(self) -> float:
@@ -651,33 +738,49 @@ class Sitting:
 
     def take(self, reply: Reply, now: float) -> None:
         """Note how a request was answered."""
+        self.hops += 1
+        if reply.verdict is Verdict.MOVED and self.hops > MAX_HOPS:
+            reply = replace(reply, verdict=Verdict.LOST)
         self.last = reply
         self.tries[reply.verdict] += 1
         if reply.verdict is Verdict.MOVED:
             self.base = requests.compat.urljoin(self.base, reply.headers["Location"])
             self.base = self.base.partition("/api/")[0]
-        elif reply.verdict is not Verdict.GOOD:
-            least_s = 15.0 if reply.verdict is Verdict.BROWSER else 0.5
-            self.not_before = now + max(least_s, reply.asks_s)
+            return
+        self.hops = 0
+        self.was_limited |= reply.verdict is Verdict.LIMIT
+        if reply.verdict is Verdict.GOOD:
+            self.home = self.base
+            self.is_under_way |= self.what != b""
+        else:
+            self.base = self.home
+            self.not_before = now + max(self._least_wait(now), reply.asks_s)
+
+    def _least_wait(self, now: float) -> float:
+        assert self.last is not None
+        if self.last.verdict is Verdict.TOKEN:
+            return min(TOKEN_WAIT_S, max((self.give_up_at - now) / 2, 0.5))
+        return LEAST_WAITS_S.get(self.last.verdict, 0.5)
 
     def longest_wait(self) -> float:
         """Return how long the bot may want to wait now."""
-        first_waits_s = {Verdict.BROWSER: 15, Verdict.TOKEN: 5}
-        first_s = first_waits_s.get(self.last.verdict, 0.5) if self.last else 0.5
+        verdict = self.last.verdict if self.last else Verdict.LOST
+        first_s = TOKEN_WAIT_S if verdict is Verdict.TOKEN else LEAST_WAITS_S.get(verdict, 0.5)
         normal_s = min(LONGEST_WAIT_S, first_s * 2.0 ** (self.tries.total() - 1) + 0.5)
         return max(normal_s, self.asked_s) + SLACK_S
 
     def exits(self, now: float) -> Iterator[int]:
         """Yield each exit code that the answers and limits can have earned."""
-        if self.sent == self.limits.max_requests or now >= self.ends_at:
+        if self.sent == self.limits.max_requests or now + self.pause_s >= self.ends_at:
             yield 75
         if self.last is None or self.last.verdict is Verdict.GOOD:
             yield from (0, 1)
         elif self.tries[self.last.verdict] >= TRIES.get(self.last.verdict, math.inf):
-            is_init_token = self.what == b"" and self.last.verdict is Verdict.TOKEN
-            yield 69 if is_init_token else EXITS[self.last.verdict]
+            yield EXITS[self.last.verdict]
         elif now + self.longest_wait() > self.give_up_at:
             yield 69
+            if self.what == b"" and self.last.verdict is Verdict.LIE:
+                yield 76  # nothing is at stake yet, and this is what is known of the service
 
 
 class World:
@@ -712,6 +815,10 @@ class World:
         """Whether `--fresh` has left an unfinished one."""
         self._is_clock_bad = self.chance(0.2)
         """Whether the time of day is set back now and then."""
+        self._refused_at: datetime | None = None
+        """When the token was first refused, with nothing accepted since, before this sitting."""
+        self._was_accepted = False
+        """Whether this sitting brought the run on."""
         self._is_dying = self._has_power_loss = False
         self._violation: Violation | None = None
         self._trail: list[tuple[object, ...]] = []
@@ -729,12 +836,18 @@ class World:
         name, weather = self.rng.choice(sorted(WEATHERS.items()))
         self.note("weather", name)
         random.seed(self.seed)  # the jitter of waits
-        with patch.object(writer, "os", self.disk):
+        with (
+            patch.object(writer, "os", self.disk),
+            patch.object(writer, "open_plain", self.disk.open_plain),
+        ):
             for _ in range(self.rng.randint(0, 9)):
                 code = self._sit(weather)
                 if code in (0, 1):
                     break
-                self.clock.pass_time(self.rng.uniform(0.1, 600))
+                self.clock.pass_time(self.rng.uniform(0.1, self.rng.choice((600, 600, 5000))))
+                if code == 77 and self.chance(0.8):
+                    self._sky.keep_refusing()
+                    self.clock.pass_time(self.rng.uniform(2000, 6000))
                 if self._is_clock_bad and self.chance(0.2):
                     self.injected["clock set back"] += 1
                     self.clock.set_back_s += self.rng.uniform(0, 4000)
@@ -752,6 +865,11 @@ class World:
         if rule == strategy.EXACTLY and not strategy.is_reachable(bank_at):
             bank_at = strategy.nearest_reachable(bank_at)[1]
         return Goal(bank_at, rule)
+
+    def _is_clash(self, state: State, goal: Goal) -> bool:
+        """Tell whether a run cannot come to a goal any more."""
+        is_passed = goal.rule != strategy.EXACTLY and state.score > goal.bank_at
+        return is_passed or strategy.is_out_of_reach(state, goal)
 
     def _new_limits(self, weather: Weather) -> Limits:
         choose = self.rng.choice
@@ -802,35 +920,29 @@ class World:
         if self.run is not None and self.chance(0.05):
             self._has_one_goal = False
             self._goal = self._new_goal()
-            while strategy.is_out_of_reach(self.run.ledger.state, self._goal):
+            while self._is_clash(self.run.run.state, self._goal):
                 self._goal = self._new_goal()
         self.clock.stop = StopRequest()
-        is_over = self.run is None or self.run.ledger.is_over
+        is_over = self.run is None or self.run.run.is_over
         is_fresh = not self._is_clock_bad and weather is not CALM and self.chance(0.03)
         if is_fresh and not is_over:
             self._has_left_run = True
         elif is_over:
             is_fresh = self._has_left_run  # lest it be asked which run is to be gone on with
         self.goes_on = not is_over and not is_fresh
-        token = self.run.ledger.token if self.run and self.goes_on else ""
+        token = self.run.run.token if self.run and self.goes_on else ""
         self.disk.begin_sitting(token, keeps_cache=self.goes_on and not self._has_power_loss)
         self._is_dying = self._has_power_loss = False
         began_at = self.clock.monotonic()
         self.sitting = Sitting(self._goal, self._new_limits(weather), weather, began_at)
+        if self.run is not None and self.goes_on:
+            self.sitting.is_under_way = self.run.run.actions > 0
+        self._refused_at = self._first_refusal() if self.goes_on else None
         self.note("a sitting begins", self._goal, self.sitting.limits, f"{is_fresh=}")
         watcher = Watcher()
-        order = Order(BASE_URL, 7, self._goal, self._runs_dir, is_fresh=is_fresh)
-        code: int | None = None
-        error: BaseException | None = None
-        try:
-            outcome = play_sitting(order, self._new_client, self.clock, watcher)
-            code, error = outcome.exit_code, outcome.error
-        except BotError as exc:
-            code, error = exc.exit_code, exc
-        except Died:
-            pass
-        except Exception as exc:
-            raise self._violation or self._fault(f"{exc!r} escaped") from exc
+        mode = Mode.FRESH if is_fresh else Mode.GO_ON
+        order = Order(BASE_URL, 7, self._goal, self._runs_dir, mode)
+        code, error = self._call(order, watcher)
         self.note("exit", code, error)
         self.exits[code] += 1
         self.sent += self.sitting.sent
@@ -841,17 +953,42 @@ class World:
         self._check_sitting(code, str(error), watcher)
         return code
 
-    def _new_client(self, listener: Listener) -> Client:
+    def _call(self, order: Order, watcher: Watcher) -> tuple[int | None, BaseException | None]:
+        """Call the bot; return its exit code, None for a death, and why it ended."""
+        try:
+            outcome = play_sitting(order, self._new_client, self.clock, watcher)
+            assert outcome is not None
+        except BotError as exc:
+            return exc.exit_code, exc
+        except Died:
+            return None, None
+        except Exception as exc:
+            raise self._violation or self._fault(f"{exc!r} escaped") from exc
+        return outcome.exit_code, outcome.error
+
+    def _new_client(self) -> Client:
         session = new_session()
         session.mount("http://", self._sky)
         return Client(
-            Transport(session, Deadline(self.clock.stop), Surroundings()),
+            Transport(session, Surroundings(), NoWatchdog(self.clock.stop)),
             BASE_URL,
             self.sitting.limits,
             clock=self.clock,
-            listener=listener,
+            pace=Pace(self.sitting.limits.max_rps, self.clock),
             wire_settings=WireSettings(),
         )
+
+    def _first_refusal(self) -> datetime | None:
+        """Return when the token was first refused, with nothing accepted since."""
+        assert self._path is not None
+        first = None
+        for line in self._path.read_bytes().splitlines(keepends=True):
+            record = json.loads(line) if line.endswith(b"\n") and line.startswith(b"{") else {}
+            if record.get("event") == "action":
+                first = None
+            elif record.get("exit_code") == 77:
+                first = first or datetime.fromisoformat(record["ts"])
+        return first
 
     # What has to hold
 
@@ -871,7 +1008,7 @@ class World:
         self.must(not self.disk.is_broken, "a request was sent after a write had failed")
         self.must(sitting.stopped_at is None, "a request was sent though a stop was asked for")
         self.must(not self.disk.has_unsynced_award, "an award was not synced")
-        self.must(now >= sitting.not_before - 1e-6, "a request was sent too early")
+        self.must(now >= sitting.not_before - ROUNDING_S, "a request was sent too early")
         self.must((request.url or "").startswith(f"{sitting.base}/api/"), "sent elsewhere")
         self.must(sitting.sent != limits.max_requests, "more requests than allowed")
         self.must(now <= sitting.ends_at, "a longer sitting than allowed")
@@ -884,7 +1021,7 @@ class World:
         self.must(what == sitting.what, "a request was not sent again")
         for verdict, count in sitting.tries.items():
             self.must(count < TRIES.get(verdict, math.inf), f"{verdict} came {count} times")
-        self.must(now <= sitting.give_up_at + SLACK_S, "it was not given up")
+        self.must(now <= sitting.give_up_at + sitting.pause_s + SLACK_S, "it was not given up")
         sitting.sent += 1
 
     def _check_move(self, request: requests.PreparedRequest) -> None:
@@ -926,9 +1063,9 @@ class World:
             return
         if path == self._path and not self.goes_on:
             self.run = self._recover(path)  # one that is left, and was given its last line
-            self.must(self.run.ledger.is_over or self.disk.is_broken, "the last line is missing")
+            self.must(self.run.run.is_over or self.disk.is_broken, "the last line is missing")
             return
-        if self.run and self.goes_on and self.run.cut_bytes:
+        if self.run and self.goes_on and self.run.cut_bytes and self.disk.was_cut:
             part = f"{self.run.cut_bytes} bytes"
             self.must(any(part in text for text in watcher.notices), "a line was cut in silence")
         after = self._recover(path)
@@ -939,7 +1076,9 @@ class World:
         is_whole = not after.cut_bytes or code is None or self.disk.is_torn
         self.must(is_whole, "a torn line was left")
         self._check_count(code, after)
-        if after.ledger.started is not None:
+        before = self.run.run.actions if self.run and self.goes_on else 0
+        self._was_accepted = after.run.actions > before
+        if after.run.started is not None:
             self.run, self._path = after, path
             self._kept = content[: min(after.size, self.disk.synced)]
             if code not in (None, 74):
@@ -949,10 +1088,10 @@ class World:
 
     def _check_count(self, code: int | None, after: Recovered) -> None:
         """Look whether the journal has a line for every request that was sent."""
-        is_known = after.ledger.started is not None
-        sent, counted = self.sitting.sent, is_known * after.ledger.tally.requests
+        is_known = after.run.started is not None
+        sent, counted = self.sitting.sent, is_known * after.run.requests
         if self.run and self.goes_on:
-            counted -= self.run.ledger.tally.requests
+            counted -= self.run.run.requests
         most = 0
         if code is None or self.disk.is_broken:
             most = 1 + self._has_power_loss * self.disk.unsynced_requests
@@ -963,7 +1102,15 @@ class World:
     def _check_last_line(self, code: int, path: Path) -> None:
         """Look whether the last line of a sitting says how it ended."""
         line = json.loads(path.read_bytes().splitlines()[-1])
-        event = {0: "run.ended", 1: "run.ended", 77: "run.abandoned"}.get(code, "run.suspended")
+        event = {0: "run.ended", 1: "run.ended"}.get(code, "run.suspended")
+        has_lasted = (
+            self._refused_at
+            and not self._was_accepted
+            and (self.clock.now() - self._refused_at > KEPT_FOR)
+        )
+        if code == 77 and has_lasted:
+            event = "run.abandoned"
+            self.injected["abandoned"] += 1
         self.must(line["event"] == event, f"{line['event']} after exit code {code}")
         self.must(line.get("exit_code", code) == code, f"{line} after exit code {code}")
 

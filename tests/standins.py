@@ -17,24 +17,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Self, TypeAlias
+from typing import BinaryIO, Final, NamedTuple, Self, TypeAlias
 
 from bot import rules
-from bot.client.client import Client, Listener, Step
+from bot.client.client import Answered, Client, Failed
 from bot.client.clock import Clock
 from bot.client.environment import Surroundings
 from bot.client.failures import Failure
 from bot.client.limits import Limits
+from bot.client.pace import Pace, shared_file
 from bot.client.redirects import INIT_PATH
-from bot.client.transport import Deadline, Transport, new_session, new_transport
-from bot.journal.ledger import Ledger
-from bot.player import Order, Outcome
+from bot.client.transport import Transport, new_session, new_transport
+from bot.player import Mode, Order, Outcome
 from bot.player import play as play_sitting
-from bot.rules import Action
+from bot.run import Run
 from bot.service import LOCAL_URL, LocalAdapter, Service
 from bot.strategy import AT_LEAST, Goal
-from bot.wire.discovery import discover
-from bot.wire.layout import WireSettings
+from bot.wire.layout import Layout, WireSettings
+from bot.wire.reading import read
 
 KEY: Final = b"a key of the tests"
 FIRST_ANSWER: Final = Service(KEY).answer("GET", f"{INIT_PATH}?seed=7", b"").body
@@ -280,10 +280,10 @@ class Watcher:
         self.notes: list[Note] = []
         self.notices: list[str] = []
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         pass
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         pass
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
@@ -299,7 +299,13 @@ def transport_to(service: Service | str, clock: Clock) -> Transport:
         return new_transport(clock.stop, Surroundings())
     session = new_session()
     session.mount(LOCAL_URL, LocalAdapter(service))
-    return Transport(session, Deadline(clock.stop), Surroundings())
+    return Transport(session, Surroundings(), None)
+
+
+def first_layout(settings: WireSettings = WireSettings()) -> Layout:  # noqa: B008 - it is frozen
+    """Return how the local service lays out its first answer."""
+    answer = json.loads(FIRST_ANSWER)
+    return read(answer, rules.fresh(), None, Layout(), settings=settings).layout
 
 
 class Talk:
@@ -310,36 +316,51 @@ class Talk:
     PREDICTED: Final = rules.apply(rules.fresh(), ACTION)
 
     def __init__(
-        self, service: Service | str, clock: Clock, limits: Limits | None = None, **options: Any
+        self,
+        service: Service | str,
+        clock: Clock,
+        limits: Limits | None = None,
+        *,
+        transport: Transport | None = None,
+        max_rps: float | None = None,
+        is_under_way: bool = False,
     ) -> None:
         self.attempts: list[int] = []
         self.failures: list[Failure] = []
-        """What the client was told of each attempt that failed."""
+        """What the client said of each attempt that failed."""
         self.waits: list[float] = []
+        self.pace = Pace(max_rps, clock)
         self.client = Client(
-            options.pop("transport", None) or transport_to(service, clock),
+            transport or transport_to(service, clock),
             service if isinstance(service, str) else LOCAL_URL,
             limits or Limits(),
             clock=clock,
-            listener=self,
+            pace=self.pace,
             wire_settings=WireSettings(),
-            **options,
         )
-        self.client.layout = discover(json.loads(FIRST_ANSWER), WireSettings())
-
-    def failed(self, action: Action | None, attempt: int, failure: Failure, wait_s: float) -> None:
-        assert action in (None, self.ACTION)
-        self.attempts.append(attempt)
-        self.failures.append(failure)
-        self.waits.append(wait_s)
+        self.client.resume(first_layout(), is_under_way=is_under_way)
 
     @property
     def causes(self) -> list[str]:
         return [failure.cause for failure in self.failures]
 
-    def act(self) -> Step:
+    def act(self) -> Answered:
         """Make the first move."""
-        return self.client.act(self.TOKEN, self.ACTION, self.PREDICTED)
+        return self._take(self.client.act(self.TOKEN, self.ACTION, rules.fresh(), self.PREDICTED))
+
+    def begin(self) -> Answered:
+        """Ask for `init`."""
+        self.client.resume(Layout(), is_under_way=False)
+        return self._take(self.client.begin(7))
+
+    def _take(self, attempts: Iterator[Failed | Answered]) -> Answered:
+        for attempt in attempts:
+            if isinstance(attempt, Answered):
+                return attempt
+            self.attempts.append(attempt.attempt)
+            self.failures.append(attempt.failure)
+            self.waits.append(attempt.wait_s)
+        raise AssertionError("the client neither answered nor gave up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,8 +371,8 @@ class Call:
     bank_rule: str = AT_LEAST
     limits: Limits = field(default_factory=Limits)
     wire: WireSettings = field(default_factory=WireSettings)
-    is_following: bool = False
-    is_fresh: bool = False
+    mode: Mode = Mode.GO_ON
+    max_rps: float | None = None
 
 
 PLAINLY: Final = Call()
@@ -367,19 +388,20 @@ def play(
     """Play one sitting, of seed 7, on a service in this process or at a base URL."""
     base_url = service if isinstance(service, str) else LOCAL_URL
 
-    def make_client(listener: Listener) -> Client:
+    def make_client() -> Client:
         return Client(
             transport_to(service, clock),
             base_url,
             call.limits,
             clock=clock,
-            listener=listener,
+            pace=Pace(call.max_rps, clock, shared_file(runs_dir, base_url)),
             wire_settings=call.wire,
-            is_following=call.is_following,
         )
 
-    order = Order(base_url, 7, Goal(call.bank_at, call.bank_rule), runs_dir, is_fresh=call.is_fresh)
-    return play_sitting(order, make_client, clock, watcher or Watcher())
+    order = Order(base_url, 7, Goal(call.bank_at, call.bank_rule), runs_dir, mode=call.mode)
+    outcome = play_sitting(order, make_client, clock, watcher or Watcher())
+    assert outcome is not None
+    return outcome
 
 
 def journal_lines(path: Path, event: str = "") -> Iterator[dict[str, object]]:

@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from eventful import BUSY, NO_TOKEN, Troubled, eventful, more_points, plain, play_troubled
+from eventful import BUSY, NO_TOKEN, Troubled, laid_out_anew, more_points, plain
 from fake_clock import FakeClock
 from harness import plan_game, run_events, write_journal
-from standins import KEY, Call, StandIn, journal_lines, transport_to
+from standins import KEY, StandIn, journal_lines, transport_to
 
-from bot.cli import process
-from bot.client.client import Client
+from bot.cli import auditing, process
+from bot.client.client import Client, Failed
 from bot.client.clock import Clock
 from bot.client.limits import Limits
+from bot.client.pace import Pace
 from bot.errors import ServiceUnavailable
-from bot.journal.reader import parse_line, read_lines
-from bot.replay.audit import MAX_REFUSALS, Findings, audit, choose, moves
-from bot.replay.verify import Problem
-from bot.service import LOCAL_URL, Answer, Service
+from bot.replay.audit import MAX_REFUSALS, Findings, audit, choose, chosen
+from bot.replay.moves import Move
+from bot.service import KEY_FILE, LOCAL_URL, Answer, Service
 from bot.strategy import Goal
-from bot.wire.layout import Layout, WireSettings, layout_from_json
+from bot.verify import Problem, Verification
+from bot.wire.layout import WireSettings, layout_from_json
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
 AWARDS: Final = (215, 240, 265)
@@ -46,33 +47,27 @@ class Counting(Service):
         return super().answer(method, target, body)
 
 
-def layout_of(path: Path) -> Layout:
-    started: Any = parse_line(next(read_lines(path))).event
-    return layout_from_json(started.wire)
-
-
-class Quiet:
-    """A listener to whom nothing matters."""
-
-    def failed(self, *_: object) -> None:
-        pass
-
-
-def ask(path: Path, service: Service, size: int | None = None) -> Findings:
-    """Audit the journal at `path` with a service in this process."""
+def client_to(service: Service, journal: Path) -> Client:
+    """Return a client to a service in this process, which reads answers as the run's last ones."""
+    verification = Verification(journal)
+    verification.read_all()
     clock = FakeClock()
     client = Client(
         transport_to(service, clock),
         LOCAL_URL,
-        Limits(give_up_after_s=60),
+        Limits(give_up_after_s=120),
         clock=clock,
-        listener=Quiet(),
+        pace=Pace(None, clock),
         wire_settings=WireSettings(),
-        is_following=True,
     )
-    client.layout = layout_of(path)
+    client.resume(layout_from_json(verification.run.wire), is_under_way=True)
+    return client
+
+
+def ask(path: Path, service: Service, size: int | None = None) -> Findings:
+    """Audit the journal at `path` with a service in this process."""
     findings = Findings()
-    audit(moves(path, choose(path, size)), client, findings)
+    audit(chosen(path, choose(path, size)), client_to(service, path), findings, lambda *_: None)
     return findings
 
 
@@ -131,7 +126,7 @@ def test_each_move_is_sent_with_the_token_and_action_that_stand_in_the_journal(
 
 def test_moves_know_line_and_state(journal: Path) -> None:
     played = list(plan_game(Goal(1970)))
-    for number, move in zip((3, 7, 41), moves(journal, [3, 7, 41]), strict=True):
+    for number, move in zip((3, 7, 41), chosen(journal, [3, 7, 41]), strict=True):
         _, action, after = played[number]
         assert (move.line, move.seq) == (number + 2, number + 1)
         assert (move.action, move.after) == (action, after)
@@ -146,60 +141,25 @@ def test_a_run_without_moves_asks_about_nothing(tmp_path: Path) -> None:
 # What answers are worth
 
 
-def test_moves_on_which_the_service_was_followed_agree_with_the_service_that_said_so(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "j.jsonl"
-    path.write_bytes(eventful())
-
-    class Stubborn(Troubled):
-        """Says the same again each time it is asked."""
-
-        def answer(self, method: str, target: str, body: bytes) -> Answer:
-            from eventful import give_and_take
-
-            self._troubles = {8: [give_and_take]}
-            return super().answer(method, target, body)
-
-    findings = ask(path, Stubborn({}))
-    assert (findings.asked, findings.agreed, findings.problems) == (42, 42, [])
-    findings = ask(path, Service(KEY))  # one that knows the rules
-    assert (findings.agreed, [problem.line for problem in findings.problems]) == (41, [16])
-
-
-def test_a_service_that_contradicts_itself_agrees_where_it_was_followed_in_that(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "j.jsonl"
-    path.write_bytes(
-        play_troubled({8: [two_scores] * 2}, Call(bank_at=1970, is_following=True)),
-    )
-    findings = ask(path, Troubled({8: [two_scores] * 2, 9: [two_scores] * 2}))
-    assert (findings.asked, findings.agreed) == (42, 41)
-    assert findings.problems == [
-        Problem(14, 13, "next: the service says score is 671, expected 670")
-    ]
-
-
-def two_scores(answer: dict[str, Any]) -> dict[str, Any]:
-    """Answer with another score beside the true state."""
-    return {**answer, "score": answer["score"] + 1}
+def test_answers_that_are_laid_out_otherwise_by_now_are_read_all_the_same(journal: Path) -> None:
+    findings = ask(journal, Troubled({turn: [laid_out_anew] for turn in range(1, 43)}))
+    assert (findings.agreed, findings.problems) == (42, [])
 
 
 def test_an_answer_that_contradicts_the_journal_is_a_problem_of_that_line(journal: Path) -> None:
     findings = ask(journal, Troubled({9: [more_points] * 2, 20: [more_points] * 2}))
     assert [(problem.line, problem.seq) for problem in findings.problems] == [(10, 9), (21, 20)]
     assert findings.problems[0].text == (
-        "next: the service says score is 671, expected 670; "
-        "the service says state.score is 671, expected 670"
+        "next: the answer to next at local contradicts the rules: score is 671, predicted 670; "
+        "state.score is 671, predicted 670"
     )
     assert (findings.asked, findings.agreed, findings.refused) == (42, 40, 0)
 
 
 def test_a_move_that_the_service_calls_illegal_is_a_problem(journal: Path) -> None:
     refusing = Answer(200, b'{"ok": false, "reason": "no", "legalActions": []}')
-    findings = ask(journal, Troubled({1: [refusing] * 4}))
-    refusal = f"the service refused flip 2 at {LOCAL_URL}, a legal action, 4 times: no"
+    findings = ask(journal, Troubled({1: [refusing] * 7}))
+    refusal = "the service refused flip 2 at local, a legal action, 7 times: no"
     assert findings.problems == [Problem(2, 1, f"flip 2: {refusal}")]
 
 
@@ -226,21 +186,15 @@ def test_a_token_here_and_there_that_is_refused_does_not_end_the_audit(journal: 
 
 
 def test_what_was_found_is_at_hand_when_the_service_is_lost(journal: Path) -> None:
-    clock = FakeClock()
-    client = Client(
-        transport_to(Troubled({5: [BUSY] * 1000}), clock),
-        LOCAL_URL,
-        Limits(give_up_after_s=60),
-        clock=clock,
-        listener=Quiet(),
-        wire_settings=WireSettings(),
-        is_following=True,
-    )
-    client.layout = layout_of(journal)
+    client = client_to(Troubled({5: [BUSY] * 1000}), journal)
     findings = Findings()
+    told: list[tuple[Move, Failed]] = []
     with pytest.raises(ServiceUnavailable):
-        audit(moves(journal, range(42)), client, findings)
+        audit(chosen(journal, range(42)), client, findings, lambda *failed: told.append(failed))
     assert (findings.asked, findings.agreed) == (4, 4)
+    assert {str(move.action) for move, _ in told} == {"next"}
+    assert [failed.attempt for _, failed in told] == [*range(1, len(told) + 1)]
+    assert {failed.failure.status for _, failed in told} == {503}
 
 
 # The verb
@@ -261,11 +215,11 @@ def service() -> Iterator[StandIn]:
 def test_a_run_is_audited_over_http(
     journal: Path, service: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    against = ("--max-rps", "0", "replay", journal, "--against", service.url)
+    against = ("replay", journal, "--max-rps", "0", "--against", service.url)
     code, out, err = replay(capsys, *against, "--sample", "all")
     assert (code, err) == (0, "")
     assert out.splitlines()[1] == (
-        "asked the service about 42 of its moves: 42 answers agree, 0 do not, 0 tokens were refused"
+        "asked the service about 42 moves: 42 answers agree, 0 do not, 0 tokens refused"
     )
     assert len(service.requests) == 42
     code, out, _ = replay(capsys, *against, "--sample", "5", "--json")
@@ -278,9 +232,9 @@ def test_an_answer_that_contradicts_ends_with_1_and_the_line(
     journal: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with StandIn(service=Troubled({1: [more_points] * 2})) as service:
-        code, out, _ = replay(capsys, "--max-rps", "0", "replay", journal, "--against", service.url)
+        code, out, _ = replay(capsys, "replay", journal, "--max-rps", "0", "--against", service.url)
     assert code == 1
-    assert out.startswith("line 2 (seq 1): flip 2: the service says ")
+    assert out.startswith("line 2 (seq 1): flip 2: the answer to flip 2 at ")
 
 
 def test_old_tokens_that_are_refused_end_with_77_and_are_no_fault(
@@ -288,7 +242,7 @@ def test_old_tokens_that_are_refused_end_with_77_and_are_no_fault(
 ) -> None:
     with StandIn(service=Service(b"another key")) as service:
         code, out, err = replay(
-            capsys, "--max-rps", "0", "replay", journal, "--against", service.url, "--json"
+            capsys, "replay", journal, "--max-rps=0", "--against", service.url, "--json"
         )
     assert code == 77
     result = json.loads(out)
@@ -334,8 +288,6 @@ def test_a_local_run_is_audited_with_the_key_beside_it(
     [
         ([], "https://gameboard.gg", 10.0),
         ([], "local", None),
-        (["--local"], "https://gameboard.gg", 10.0),
-        (["--local"], "local", None),
         (["--max-rps", "3"], "https://gameboard.gg", 3.0),
         (["--max-rps", "3"], "local", 3.0),
         (["--max-rps", "0"], "https://gameboard.gg", None),
@@ -349,7 +301,6 @@ def test_an_audit_is_paced_like_play_on_the_same_service(
     journal: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from bot.cli import playing
 
     seen = []
 
@@ -357,9 +308,9 @@ def test_an_audit_is_paced_like_play_on_the_same_service(
         seen.append(settings)
         raise ServiceUnavailable("enough is known")
 
-    (journal.parent / ".local-key").write_bytes(b"key")
-    monkeypatch.setattr(playing, "new_client", new_client)
-    assert process.run([*flags, "replay", str(journal), "--against", against]) == 69
+    (journal.parent / KEY_FILE).write_text("ab" * 32)
+    monkeypatch.setattr(auditing, "new_client", new_client)
+    assert process.run(["replay", str(journal), *flags, "--against", against]) == 69
     assert seen[0].limits.max_rps == expected
     assert seen[0].base_url == against
     assert seen[0].limits.give_up_after_s == 60
@@ -370,7 +321,7 @@ def test_a_service_out_of_reach_ends_with_69_after_the_verdict(
 ) -> None:
     with StandIn() as gone:
         url = gone.url
-    code, out, err = replay(capsys, "--give-up-after", "0.01", "replay", journal, "--against", url)
+    code, out, err = replay(capsys, "replay", journal, "--give-up-after", "0.01", "--against", url)
     assert code == 69
     assert out.startswith("verified: ")
     assert "sunpleat-bot: " in err
@@ -392,5 +343,6 @@ def test_arguments_that_make_no_sense_are_usage_errors(
     arguments: list[str], journal: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = replay(capsys, "replay", journal, *arguments)
-    assert (code, out) == (2, "")
+    assert code == 2
     assert err.startswith("sunpleat-bot: ")
+    assert out == "" or json.loads(out)["exit_code"] == 2

@@ -28,8 +28,8 @@ from standins import Reply, Request, StandIn, always, journal_lines, reply
 
 from bot import solver
 from bot.cli import process
-from bot.cli.commands import cli
-from bot.cli.signals import STOPS, heed_signals
+from bot.cli.signals import STOPS, heeding
+from bot.cli.verbs import cli
 from bot.client import client
 from bot.client.clock import StopRequest
 from bot.garland import flip, target
@@ -56,10 +56,10 @@ def test_a_number_that_is_out_of_reach_from_where_a_run_stands_is_refused(
     content = journal.read_bytes()
     assert last_event(journal)["event"] == "run.suspended"
     capsys.readouterr()
-    assert run(*flags, "--bank-at=215") == 78
+    assert run(*flags, "--bank-at=1710") == 78
     assert capsys.readouterr().err == (
         "sunpleat-bot: no play gets from the 1705 points of the unfinished run "
-        f"runs/{journal.name} to exactly 215; nothing was sent. Ask for another number, or start "
+        f"runs/{journal.name} to exactly 1710; nothing was sent. Ask for another number, or start "
         "a new run with --fresh\n"
     )
     assert journal.read_bytes() == content
@@ -171,7 +171,7 @@ def test_a_budget_suspends_the_run_and_the_next_call_goes_on(
     call = ("--local", "--bank-at=3030", "--json", "--quiet")
     assert run(*call, "--max-requests=30") == 75
     said = capsys.readouterr()
-    assert said.err == "sunpleat-bot: the budget of 30 requests is used up\n"
+    assert said.err == ""
     first = json.loads(said.out)
     assert list(first) == PLAY_KEYS.split()
     assert (first["requests"], first["end_reason"]) == (30, None)
@@ -184,7 +184,7 @@ def test_a_budget_suspends_the_run_and_the_next_call_goes_on(
 
 
 def test_a_budget_of_minutes_suspends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--local", "--bank-at=100000000", "--quiet", "--max-minutes=0.002") == 75
+    assert run("--local", "--bank-at=100000000", "--max-minutes=0.002") == 75
     assert "the budget of 0.002 minutes is used up" in capsys.readouterr().err
 
 
@@ -253,7 +253,7 @@ def test_a_service_out_of_reach_is_told_in_one_line_with_what_to_do(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    for part in ("sunpleat-bot: ", url, "`check`", "`--local`"):
+    for part in ("sunpleat-bot: ", f" at {urlsplit(url).netloc}", "`check`", "`--local`"):
         assert part in said.err
     assert list(Path("runs").glob("*.jsonl")) == []
 
@@ -265,7 +265,7 @@ def test_a_service_that_stays_away_is_given_up_after_the_time_that_was_set(
         call = flags(base_url=server.url, give_up_after=0.1, max_rps=0)
         assert run(*call, "--quiet", "--json") == 69
         said = capsys.readouterr()
-        assert f"at {server.url}, sent once: HTTP 503" in said.err
+        assert f"at 127.0.0.1:{server.port}, sent once: HTTP 503" in said.err
     assert json.loads(said.out)["end_reason"] is None
     assert last_event(only_journal(Path("runs")))["exit_code"] == 69
 
@@ -276,7 +276,7 @@ def test_a_service_that_stays_away_is_given_up_after_the_time_that_was_set(
     [
         (404, {"error": "none"}, 69, "no such game at this address; look at --base-url"),
         (402, {}, 69, "asks to be paid"),
-        (200, {"stateToken": "t", "state": {"garland": [1, 2, 3]}}, 76, "wire.garland"),
+        (200, {"stateToken": "t", "state": {"garland": [1, 2, 3]}}, 76, "has garland [1, 2, 3]"),
     ],
     ids=["404", "402", "another game"],
 )
@@ -449,25 +449,26 @@ def test_the_signals_are_as_they_were_after_a_call() -> None:
 
 def test_a_terminal_that_closes_stops_the_bot_unless_it_was_started_with_nohup() -> None:
     before = signal.getsignal(signal.SIGHUP)
-    with heed_signals(StopRequest()):
+    with heeding(StopRequest()):
         assert callable(signal.getsignal(signal.SIGHUP))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with heed_signals(StopRequest()):
+        with heeding(StopRequest()):
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("flag", ["--json", "--fresh"])
-@pytest.mark.parametrize("verb", ["runs", "status", "check"])
-def test_a_flag_of_playing_before_a_verb_is_not_passed_over(
+@pytest.mark.parametrize("verb", ["runs", "status", "check", "replay"])
+@pytest.mark.parametrize("flag", ["--json", "--fresh", "--seed=7"])
+def test_a_flag_before_a_verb_is_not_passed_over(
     flag: str, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(flag, verb) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("sunpleat-bot: only playing takes --fresh and --json before")
+    assert capsys.readouterr().err == (
+        f"sunpleat-bot: unexpected argument '{verb}'; a verb comes first, before its flags; "
+        "see sunpleat-bot --help\n"
+    )
 
 
 def test_a_signal_after_the_end_takes_nothing_of_what_was_earned(
@@ -634,3 +635,269 @@ def test_serve_tells_in_one_line_that_its_port_is_in_use(
 def test_the_module_and_the_script_are_one(tmp_path: Path) -> None:
     bot = run_bot(tmp_path, "solve", "--json", "--", "-2", "-1", "3")
     assert (bot.returncode, bot.stdout) == (0, '{"flips": [2], "par": 1}\n')
+
+
+# What a verb takes
+
+
+@pytest.fixture
+def two_seeds() -> tuple[str, str]:
+    """Play a run of seed 7, then one of seed 8; return their names."""
+    for seed in (7, 8):
+        assert run("--local", f"--seed={seed}", "--bank-at=215", "--quiet") == 0
+    names = {path.stem.split("-")[1]: path.stem for path in Path("runs").glob("*.jsonl")}
+    return names["seed7"], names["seed8"]
+
+
+@pytest.mark.parametrize("verb", ["status", "replay"])
+def test_a_seed_says_which_run_is_the_latest(
+    verb: str, two_seeds: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, name in zip((7, 8), two_seeds, strict=True):
+        assert run(verb, "latest", f"--seed={seed}", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["run_id"] == name
+    assert run(verb, "latest", "--seed=9") == 2
+    assert "there is no run of seed 9 in" in capsys.readouterr().err
+
+
+def test_the_seed_of_a_file_says_nothing_of_which_run_is_the_latest(
+    two_seeds: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("configs").mkdir()
+    Path("configs/default.toml").write_text("seed = 7\nruns_dir = '../runs'")
+    assert run("status", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["run_id"] == two_seeds[1]
+
+
+BROKEN: Final = {
+    "a bad variable": ("SUNPLEAT_BANK_AT", "x"),
+    "a misspelt variable": ("SUNPLEAT_BANK_ATT", "5"),
+    "a bad way to talk": ("SUNPLEAT_TIMEOUT", "x"),
+    "a bad way to show": ("SUNPLEAT_LOG_FORMAT", "x"),
+}
+
+
+@pytest.mark.parametrize(("variable", "value"), BROKEN.values(), ids=BROKEN)
+def test_nothing_that_is_wrong_for_playing_stands_in_the_way_of_looking(
+    variable: str, value: str, two_seeds: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    Path("bad.toml").write_text("bank_at = 'x'\nsed = 7\ntimeout = 'x'\nwire = 5")
+    config = ("--config=bad.toml",)
+    for call in (
+        ("status", *config),
+        ("runs", *config),
+        ("replay", two_seeds[0], *config),
+        ("solve", "--", "-1"),
+    ):
+        assert run(*call) == 0
+    assert run("--local", "--seed=5") == 78
+    assert run("--local", *config) == 78
+
+
+def test_a_way_to_talk_is_looked_at_where_a_service_is_asked(
+    two_seeds: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUNPLEAT_TIMEOUT", "x")
+    assert run("replay", two_seeds[0], "--against=local") == 78
+    assert run("replay", two_seeds[0], "--against=local", "--timeout=5") == 0
+
+
+def test_the_newest_runs_are_listed_first_where_the_list_is_limited(
+    two_seeds: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def listed(*flags: str) -> list[str]:
+        assert run("runs", "--json", *flags) == 0
+        return [item["run_id"] for item in json.loads(capsys.readouterr().out)]
+
+    assert listed() == sorted(two_seeds)
+    assert listed("--limit=1") == [max(two_seeds)]
+    assert listed("--limit=9") == sorted(two_seeds, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "last"), [(40, "state"), (80, "retries"), (160, "service")], ids=str
+)
+def test_a_table_of_runs_is_no_wider_than_the_terminal(
+    columns: int,
+    last: str,
+    two_seeds: tuple[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert two_seeds
+    monkeypatch.setattr("bot.console.streams.width", lambda: columns)
+    assert run("runs") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(f" {last}")
+    assert max(map(len, lines)) <= columns
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_the_rows_of_check_are_no_wider_than_the_terminal(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.console.streams.width", lambda: columns)
+    monkeypatch.setenv("SUNPLEAT_USE_ENVIRONMENT_PROXIES", "yes")
+    assert run("check", "--local") == 0
+    lines = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    assert max(map(len, lines)) <= max(columns, 52)
+    assert ("    SUNPLEAT_USE_ENVIRONMENT_PROXIES" in lines) == (columns == 80) or columns == 40
+
+
+# What to do with an unfinished run
+
+
+def test_a_threshold_that_an_unfinished_run_has_passed_is_a_clash(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call = ("--local", "--json", "--quiet")
+    assert run(*call, "--max-requests=30") == 75
+    journal = only_journal(Path("runs"))
+    content = journal.read_bytes()
+    score = json.loads(capsys.readouterr().out)["score"]
+    assert run(*call, "--bank-at=215") == 78
+    said = capsys.readouterr()
+    assert f"has {score} points already, more than 215" in said.err
+    assert "--bank-now" in said.err
+    assert json.loads(said.out)["exit_code"] == 78
+    assert journal.read_bytes() == content
+    assert run(*call, "--bank-at=215", "--bank-now") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["score"], result["end_reason"]) == (score, "banked")
+
+
+@pytest.mark.parametrize("flag", ["--resume-only", "--bank-now"])
+def test_where_there_is_nothing_to_resume_nothing_is_done_and_that_is_said(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with StandIn() as server:
+        assert run(*flags(base_url=server.url), flag) == 0
+        said = capsys.readouterr().err
+        assert "level=info" in said
+        assert "there is no unfinished run of seed 7 on" in said
+        assert run(*flags(base_url=server.url), flag, "--quiet") == 0
+        assert capsys.readouterr() == ("", "")
+        assert run(*flags(base_url=server.url), flag, "--quiet", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["exit_code"] == 0
+        assert server.requests == []
+    assert list(Path("runs").glob("*.jsonl")) == []
+
+
+def test_an_unfinished_run_is_resumed_where_nothing_else_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run("--local", "--quiet", "--bank-at=3030", "--max-requests=5") == 75
+    monkeypatch.setenv("SUNPLEAT_RESUME_ONLY", "true")
+    assert run("--local", "--quiet", "--bank-at=3030") == 0
+    assert last_event(only_journal(Path("runs")))["event"] == "run.ended"
+    assert run("--local", "--quiet", "--bank-at=215") == 0
+    assert len(list(Path("runs").glob("*.jsonl"))) == 1
+    assert run("--local", "--quiet", "--bank-at=215", "--fresh") == 0
+    assert len(list(Path("runs").glob("*.jsonl"))) == 2
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [("--fresh", "--bank-now"), ("--fresh", "--resume-only"), ("--bank-now", "--resume-only")],
+    ids=" ".join,
+)
+def test_wishes_that_exclude_each_other_are_a_usage_error(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--local", *pair) == 2
+    said = capsys.readouterr().err
+    assert f"{pair[0]} and {pair[1]} cannot go together" in said
+
+
+# Results for programs
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (("--seed=x",), 2),
+        (("--bank-rule=exactly", "--bank-at=1"), 78),
+        (("--local", "--runs-dir=/proc/none"), 74),
+        (("status", "nobody"), 2),
+        (("replay", "latest"), 2),
+        (("runs", "--keep=1"), 2),
+        (("solve", "--", "7"), 2),
+    ],
+    ids=str,
+)
+def test_a_call_that_comes_to_nothing_prints_one_object_with_its_error(
+    call: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = call.index("--") if "--" in call else len(call)
+    assert run(*call[:place], "--json", *call[place:]) == code
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert list(result) == ["error", "exit_code"]
+    assert result["exit_code"] == code
+    assert said.err.count("\n") == 1
+
+
+def test_a_fault_of_the_bot_is_an_object_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("seven by nothing")
+
+    monkeypatch.setattr("bot.player.play", fail)
+    assert run("--local", "--json", "--quiet") == 70
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 70
+
+
+@pytest.mark.slow
+def test_an_interpreter_without_the_packages_is_told_which_one_has_them(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise ModuleNotFoundError(name='click')")
+    bot = run_bot(tmp_path, "--local", env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path.cwd()}"})
+    assert (bot.returncode, bot.stdout) == (78, "")
+    assert bot.stderr.count("\n") == 1
+    assert "has no package click; " in bot.stderr
+    assert ".venv/bin/python -m bot" in bot.stderr
+
+
+# Who asks, and what the environment does
+
+
+def test_the_service_is_told_whom_to_reach() -> None:
+    with StandIn() as server:
+        contact = ("--contact=me@a.test",)
+        assert run(*flags(base_url=server.url, bank_at=0), "--quiet", *contact) == 0
+        agents = {request.headers["user-agent"] for request in server.requests}
+    (agent,) = agents
+    assert re.fullmatch(r"sunpleat-bot/[\d.]+ \(unattended player of Sunpleat; me@a\.test\)", agent)
+
+
+def test_the_keys_of_tls_that_are_written_somewhere_are_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+    with StandIn() as server:
+        assert run(*flags(base_url=server.url, bank_at=215)) == 0
+        assert capsys.readouterr().err.count("SSLKEYLOGFILE is set") == 1
+
+
+def test_the_seed_stands_in_the_names_of_files_and_pings() -> None:
+    with StandIn(always(reply(200))) as pinged:
+        for seed in (7, 8):
+            places = ("--metrics-file=a-{seed}.prom", f"--notify-url={pinged.url}/{{seed}}")
+            assert run("--local", "--quiet", f"--seed={seed}", "--bank-at=0", *places) == 0
+        assert [request.target for request in pinged.requests] == [
+            "/7/start",
+            "/7",
+            "/8/start",
+            "/8",
+        ]
+    assert sorted(path.name for path in Path().glob("*.prom")) == ["a-7.prom", "a-8.prom"]
+
+
+def test_the_figures_can_be_read_by_their_collector_whatever_the_umask() -> None:
+    before = os.umask(0o077)
+    try:
+        assert run("--local", "--quiet", "--bank-at=0", "--metrics-file=a.prom") == 0
+    finally:
+        os.umask(before)
+    assert Path("a.prom").stat().st_mode & 0o777 == 0o644

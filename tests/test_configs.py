@@ -118,11 +118,11 @@ def taken(
     """Call the bot in an empty folder and return the settings that it would play with."""
     caught: list[Settings] = []
 
-    def play(settings: Settings, **_: Any) -> int:
+    def play(settings: Settings, *_: Any, **__: Any) -> int:
         caught.append(replace(settings, sources={}, values={}))
         return 0
 
-    monkeypatch.setattr("bot.cli.playing.play", play)
+    monkeypatch.setattr("bot.cli.play.sit", play)
 
     def run(*arguments: str) -> Settings:
         assert process.run(list(arguments)) == 0
@@ -163,9 +163,11 @@ def test_the_wire_table_is_shown_as_an_example_with_a_word_on_each_line(name: st
     assert [line.is_in_force for line in wire] == [False, False]
 
 
-# cron and systemd
+# cron, systemd, and a cluster's cron
 
 FOLDER: Final = "/opt/sunpleat"
+NIGHT: Final = "0 1 * * *"
+OTHER_HOURS: Final = "0 0,2-23 * * *"
 
 
 def crontab() -> dict[str, str]:
@@ -176,25 +178,44 @@ def crontab() -> dict[str, str]:
     return {match[1]: match[2] for match in map(pattern.fullmatch, jobs) if match}
 
 
-def test_the_crontab_starts_a_sitting_every_hour_and_after_a_reboot_and_makes_room() -> None:
+def in_words(command: str) -> tuple[list[str], str]:
+    """Return the words of a command of the crontab, and where its output goes."""
+    call, _, output = command.removeprefix(f"cd {FOLDER} && ").partition(" >>")
+    return shlex.split(call), output
+
+
+def test_the_crontab_begins_a_run_a_night_and_resumes_every_other_hour_and_after_a_reboot() -> None:
     jobs = crontab()
-    assert list(jobs) == ["0 * * * *", "@reboot", "30 4 * * *"]
-    assert jobs["0 * * * *"] == jobs["@reboot"]
-    assert " runs --prune " in jobs["30 4 * * *"]
+    assert list(jobs) == [NIGHT, OTHER_HOURS, "@reboot", "30 0 * * *", "40 0 * * *"]
+    begins, _ = in_words(jobs[NIGHT])
+    resumes, _ = in_words(jobs[OTHER_HOURS])
+    assert resumes == [*begins, "--resume-only"]
+    assert jobs["@reboot"] == jobs[OTHER_HOURS]
+
+
+def test_the_crontab_packs_old_runs_and_removes_older_ones() -> None:
+    calls = [in_words(crontab()[when])[0] for when in ("30 0 * * *", "40 0 * * *")]
+    config = f"--config {FOLDER}/configs/cron.toml"
+    assert [shlex.join(call) for call in calls] == [
+        f".venv/bin/python -m bot runs {config} --prune --keep 30 --compress --yes",
+        f".venv/bin/python -m bot runs {config} --prune --keep 365 --yes",
+    ]
 
 
 def test_the_crontab_says_where_everything_is_and_has_no_sign_that_cron_changes() -> None:
     for command in crontab().values():
         assert "%" not in command
-        folder, bot = command.split(" && ")
-        assert folder == f"cd {FOLDER}"
-        program, *arguments = shlex.split(bot.removesuffix(" 2>&1"))
-        assert (program, arguments[:2]) == (".venv/bin/python", ["-m", "bot"])
-        paths = [Path(part.removeprefix(">>")) for part in arguments if FOLDER in part]
-        assert [path.relative_to(FOLDER) for path in paths] == [
-            Path("configs/cron.toml"),
-            Path("runs/cron.log"),
-        ]
+        assert command.startswith(f"cd {FOLDER} && ")
+        words, output = in_words(command)
+        assert words[:3] == [".venv/bin/python", "-m", "bot"]
+        assert words[words.index("--config") + 1] == f"{FOLDER}/configs/cron.toml"
+        assert output == f"{FOLDER}/runs/cron.log 2>&1"
+
+
+def test_the_log_of_the_crontab_is_turned_over() -> None:
+    rules = (CONFIGS / "logrotate.example").read_text(encoding="utf-8")
+    (place,) = {in_words(command)[1] for command in crontab().values()}
+    assert f"\n{place.removesuffix(' 2>&1')} {{\n" in rules
 
 
 def read_unit(name: str) -> RawConfigParser:
@@ -204,28 +225,97 @@ def read_unit(name: str) -> RawConfigParser:
     return parser
 
 
-def test_the_unit_plays_the_seed_that_is_its_instance_as_the_crontab_does() -> None:
-    service = read_unit("sunpleat@.service")["Service"]
-    _, cron = crontab()["@reboot"].split(" && ")
-    by_cron = cron.partition(" >>")[0].replace(".venv", f"{FOLDER}/.venv")
+@pytest.mark.parametrize(
+    ("name", "when"), [("sunpleat", NIGHT), ("sunpleat-resume", OTHER_HOURS)], ids=["night", "hour"]
+)
+def test_a_unit_plays_the_seed_that_is_its_instance_as_the_crontab_does(
+    name: str, when: str
+) -> None:
+    service = read_unit(f"{name}@.service")["Service"]
+    words, _ = in_words(crontab()[when])
+    by_cron = shlex.join(words).replace(".venv", f"{FOLDER}/.venv")
     assert service["ExecStart"] == by_cron.replace("--seed 7", "--seed %i")
     assert service["WorkingDirectory"] == FOLDER
     assert service["ReadWritePaths"] == f"{FOLDER}/runs"
 
 
-def test_the_unit_takes_try_later_and_our_own_stop_for_success() -> None:
+def test_the_unit_that_resumes_differs_from_the_other_in_nothing_else() -> None:
+    begins = {name: dict(part) for name, part in read_unit("sunpleat@.service").items()}
+    resumes = {name: dict(part) for name, part in read_unit("sunpleat-resume@.service").items()}
+    for unit in (begins, resumes):
+        del unit["Unit"]["Description"], unit["Service"]["ExecStart"]
+    assert resumes == begins
+
+
+def test_the_units_take_try_later_and_our_own_stop_for_success() -> None:
     service = read_unit("sunpleat@.service")["Service"]
     assert service["SuccessExitStatus"].split() == ["75", "143"]
 
 
-def test_the_timer_starts_a_sitting_every_hour_and_one_that_a_reboot_missed() -> None:
-    timer = read_unit("sunpleat@.timer")
-    assert timer["Timer"]["OnCalendar"] == "hourly"
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("sunpleat", "*-*-* 01:00"), ("sunpleat-resume", "*-*-* 00,02..23:00")],
+    ids=["night", "hour"],
+)
+def test_a_timer_starts_when_the_crontab_does_and_makes_up_for_what_a_reboot_missed(
+    name: str, times: str
+) -> None:
+    timer = read_unit(f"{name}@.timer")
+    assert timer["Timer"]["OnCalendar"] == times
     assert timer["Timer"]["Persistent"] == "yes"
     assert timer["Install"]["WantedBy"] == "timers.target"
 
 
+def test_the_jobs_of_a_cluster_are_those_of_the_crontab() -> None:
+    _, begins, resumes = (CONFIGS / "cronjob.yaml").read_text(encoding="utf-8").split("---\n")
+    for before, after in (
+        ("  name: sunpleat\n", "  name: sunpleat-resume\n"),
+        (f'"{NIGHT}"', f'"{OTHER_HOURS}"'),
+        ('[--seed, "7"]', '[--seed, "7", --resume-only]'),
+    ):
+        assert begins.count(before) == 1
+        begins = begins.replace(before, after)
+    assert begins.splitlines()[1:] == resumes.splitlines()[1:]
+
+
+def test_the_cluster_runs_the_image_as_the_user_that_it_is_for() -> None:
+    image = (CONFIGS / "Containerfile").read_text(encoding="utf-8")
+    jobs = (CONFIGS / "cronjob.yaml").read_text(encoding="utf-8")
+    (user,) = re.findall(r"(?m)^USER (\d+):\1$", image)
+    assert set(re.findall(r"(?:runAs\w+|fsGroup): (\d+)", jobs)) == {user}
+    assert set(re.findall(r"mountPath: (\S+)", jobs)) == set(re.findall(r"VOLUME (\S+)", image))
+
+
 def test_the_readme_s_page_for_it_names_every_ready_file() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for name in ("default.toml", "cron.toml", "crontab.example", "sunpleat@.service"):
-        assert f"configs/{name}" in readme
+    files = {path.name for path in CONFIGS.iterdir()} - {"local.toml"}
+    assert {name for name in files if f"configs/{name}" not in readme} == set()
+
+
+# What is installed
+
+PINS: Final = ROOT / ".ci" / "requirements"
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def pins_of(extra: str) -> dict[str, str]:
+    """Return by its name what the file of an extra says of each package, and those it includes."""
+    text = (PINS / f"{extra}.txt").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?m)^([\w-]+)(==.*(?:\n .*)*)", text)
+    below = [pins_of(other) for other in re.findall(r"(?m)^-r (\w+)\.txt$", text)]
+    return {name: pin for pins in below for name, pin in pins.items()} | dict(blocks)
+
+
+@pytest.mark.parametrize("extra", ["play", *PROJECT["project"]["optional-dependencies"]])
+def test_all_that_an_extra_needs_is_pinned_with_hashes(extra: str) -> None:
+    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]
+    wanted += PROJECT["project"]["optional-dependencies"].get(extra, [])
+    pins = pins_of(extra)
+    assert all(" --hash=sha256:" in pin for pin in pins.values())
+    names = {re.split(r"[\[><=]", one)[0].replace("_", "-") for one in wanted}
+    assert names - pins.keys() <= {PROJECT["project"]["name"]}
+
+
+def test_every_file_of_pins_belongs_to_playing_or_to_an_extra() -> None:
+    extras = PROJECT["project"]["optional-dependencies"].keys()
+    assert {path.stem for path in PINS.iterdir()} == {"play", *extras}

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -34,58 +35,20 @@ from harness import (
 from standins import Call, StandIn, in_order, play, reply
 
 from bot.client.limits import Limits
-from bot.console import displays, streams
-from bot.console.displays import Display, Lines, Live, Several, choose_display
+from bot.console import displays, streams, terminal
+from bot.console.displays import Display, Lines, Quiet, Several, choose_display
 from bot.console.figures import Figures
+from bot.console.terminal import Live, Progress
 from bot.errors import OutputError
-from bot.journal.ledger import Ledger
-from bot.journal.recover import recover
-from bot.report.text import duration
+from bot.run import Run
+from bot.verify import recover
 
 EVIL: Final = "\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
 HARMLESS: Final = r"\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
-EVIL_503: Final = reply(401, {"reason": EVIL})
+EVIL_401: Final = reply(401, {"reason": f"invalid token {EVIL}"})
 
 
-# Texts
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("plain, é and 日", "plain, é and 日", id="plain"),
-        pytest.param("\x1b[2J", r"\x1b[2J", id="clear the screen"),
-        pytest.param("\x07\x08\x7f", r"\x07\x08\x7f", id="bell, backspace, delete"),
-        pytest.param("\x9b1m", r"\x9b1m", id="an eight-bit command"),
-        pytest.param("a\rb", r"a\rb", id="back to the start of the line"),
-        pytest.param("\u202egnp", r"\u202egnp", id="right to left"),
-        pytest.param("\ud800", r"\ud800", id="a lone surrogate"),
-        pytest.param("\U000e0001", r"\U000e0001", id="a tag"),
-    ],
-)
-def test_what_could_move_a_terminal_is_escaped(text: str, expected: str) -> None:
-    assert streams.printable(text) == expected
-
-
-def test_a_text_of_others_is_one_line() -> None:
-    assert streams.one_line(EVIL) == HARMLESS
-    assert streams.printable("one\ntwo") == "one\ntwo"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (0, "0 ms"),
-        (4.21, "4.2 s"),
-        (60, "1 min 00 s"),
-        (200, "3 min 20 s"),
-        (3600, "1 h 00 min"),
-        (3720.4, "1 h 02 min"),
-        (90_000, "25 h 00 min"),
-    ],
-)
-def test_durations_are_written_as_people_read_them(seconds: float, expected: str) -> None:
-    assert duration(seconds) == expected
+# Streams
 
 
 @pytest.mark.parametrize("error", [OSError(28, "full"), ValueError("closed"), BrokenPipeError()])
@@ -102,17 +65,17 @@ def test_a_stream_that_takes_nothing_is_passed_over(error: Exception) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., tuple[int, Ledger, Path]]:
+def run(tmp_path: Path) -> Callable[..., tuple[int, Run, Path]]:
     """Return what plays a run under a display."""
 
     def play_under(
         display: Display, bank_at: int = 3030, service: Mortal | None = None
-    ) -> tuple[int, Ledger, Path]:
+    ) -> tuple[int, Run, Path]:
         call = Call(bank_at=bank_at, limits=Limits(give_up_after_s=10))
         outcome = play(service or Mortal(), tmp_path, FakeClock(), call, display)  # type: ignore[arg-type]  # it is a watcher, too
-        display.ended(outcome.ledger, outcome.path)
+        display.ended(outcome.run, outcome.path, "")
         display.close()
-        return outcome.exit_code, outcome.ledger, outcome.path
+        return outcome.exit_code, outcome.run, outcome.path
 
     return play_under
 
@@ -125,12 +88,12 @@ def parse_logfmt(line: str) -> dict[str, str]:
 
 
 def test_a_log_says_which_run_it_is_and_how_it_ended(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, _, path = run(Lines(as_json=False))
     said = capsys.readouterr()
     assert said.out == ""
-    first, last = map(parse_logfmt, said.err.splitlines())
+    first, this_call, last = map(parse_logfmt, said.err.splitlines())
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", first["timestamp"])
     assert {**first, "timestamp": ""} == {
         "timestamp": "",
@@ -148,14 +111,15 @@ def test_a_log_says_which_run_it_is_and_how_it_ended(
         "3",
     )
     assert (last["requests"], last["retries"]) == ("71", "0")
+    assert (this_call["actions"], this_call["failed"], this_call["causes"]) == ("70", "0", "")
 
 
 def test_a_log_in_json_has_the_same_on_each_line(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     service = Mortal({3: instead(503, b"")})
     _, _, path = run(Lines(as_json=True), service=service)
-    first, failed, last = map(json.loads, capsys.readouterr().err.splitlines())
+    first, failed, this_call, last = map(json.loads, capsys.readouterr().err.splitlines())
     assert (first["event"], first["level"], first["journal"]) == ("playing", "info", str(path))
     assert (failed["event"], failed["level"]) == ("request failed", "warning")
     assert failed["what"] == "next"
@@ -167,11 +131,11 @@ def test_a_log_in_json_has_the_same_on_each_line(
         72,
         1,
     )
-    assert last["causes"] == {failed["cause"]: 1}
+    assert (this_call["failed"], this_call["causes"]) == (1, "1 trouble")
 
 
 def test_a_log_says_from_time_to_time_how_far_it_is(
-    run: Callable[..., tuple[int, Ledger, Path]],
+    run: Callable[..., tuple[int, Run, Path]],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -183,33 +147,35 @@ def test_a_log_says_from_time_to_time_how_far_it_is(
     assert [line["boards"] for line in progress] == [1, 1, 1, 2, 2]
     assert {line["bank_at"] for line in progress} == {430}
     assert all(line["actions_per_s"] > 0 for line in progress)
-    assert progress[-1]["eta_s"] == 0
+    assert progress[0]["eta_s"] >= 0
+    assert progress[-1]["eta_s"] is None  # nothing is left to go
 
 
 def test_a_log_says_nothing_between_its_minutes(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(Lines(as_json=False), bank_at=21050)
-    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 3
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "JSON"])
 def test_what_a_service_says_cannot_forge_a_line_of_a_log(
     as_json: bool,
-    run: Callable[..., tuple[int, Ledger, Path]],
+    run: Callable[..., tuple[int, Run, Path]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    spoil = instead(401, {"reason": EVIL})
+    spoil = instead(401, {"reason": f"invalid token {EVIL}"})
     display = Lines(as_json=as_json)
     code, _, _ = run(display, service=Mortal({4: spoil, 5: spoil}))
     display.notice(EVIL)
     assert code == 77
     said = capsys.readouterr().err
-    assert said.count("\n") == 5
+    assert said.count("\n") == 6
     assert all(char.isprintable() for char in said.replace("\n", ""))
     parse: Callable[[str], Mapping[str, str]] = json.loads if as_json else parse_logfmt
     events = [parse(line)["event"] for line in said.splitlines()]
-    assert events[:4] == ["playing", "request failed", "request failed", "abandoned"]
+    assert events[:3] == ["playing", "request failed", "request failed"]
+    assert events[3:5] == ["this call", "suspended"]
 
 
 # A terminal
@@ -275,14 +241,15 @@ def test_a_terminal_shows_score_boards_and_pace_and_a_summary_at_the_end(tmp_pat
     assert "━" in shown
     for line in (
         "banked",
-        "  points   21,050 of 21,050",
-        "  boards   80, 3 leaves left",
-        "  requests 547, 0 retries",
-        f"  journal  runs/{path.name}",
+        "  points    21,050 of 21,050",
+        "  boards    80, 3 leaves left",
+        f"  journal   runs/{path.name}",
     ):
         assert f"{line}\r\n" in shown
-    assert re.search(r"  time     [\d.]+ s now, [\d.]+ s in all", shown)
-    assert re.search(r"  answers  [\d.]+ ms median, [\d.]+ ms 99th percentile", shown)
+    assert re.search(r"  run       .*\d m?s, 547 requests, 0 retries\r\n", shown)
+    assert re.search(r"  this call .*\d m?s, 546 actions\r\n", shown)
+    assert " 0 ms to go" not in shown
+    assert re.search(r"  answers   [\d.]+ ms median, [\d.]+ ms 99th percentile", shown)
 
 
 @pytest.mark.slow
@@ -296,12 +263,12 @@ def test_a_terminal_shows_the_time_to_go_while_it_plays(tmp_path: Path) -> None:
     terminal.process.send_signal(signal.SIGINT)
     assert "suspended" in plain(terminal.read())
     assert terminal.process.returncode == 130
-    assert re.search(r"\d of 10,000,000 .*\d boards, \d+ actions a second, [\w. ]+ to go", shown)
+    assert re.search(r"\d of 10,000,000 .*\d boards?, \d+ actions a second, [\w. ]+ to go", shown)
 
 
 @pytest.mark.slow
 def test_a_terminal_is_not_moved_by_what_a_service_says(tmp_path: Path) -> None:
-    with StandIn(in_order(None, None, EVIL_503, None, EVIL_503, EVIL_503)) as server:
+    with StandIn(in_order(None, None, EVIL_401, None, EVIL_401, EVIL_401)) as server:
         terminal = Terminal(tmp_path, *flags(base_url=server.url, max_rps=0))
         text = terminal.read()
     assert terminal.process.returncode == 77
@@ -311,7 +278,7 @@ def test_a_terminal_is_not_moved_by_what_a_service_says(tmp_path: Path) -> None:
     assert "\x9b" not in text
     assert HARMLESS.split(" [")[0] in plain(text).replace("\r\n", "")
     assert "\r\nbanked" not in plain(text)
-    assert "\r\nabandoned\r\n" in plain(text)
+    assert "\r\nsuspended\r\n" in plain(text)
 
 
 @pytest.mark.slow
@@ -335,7 +302,7 @@ def test_a_dumb_terminal_is_shown_the_summary(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "--local", "--bank-at=3030", TERM="dumb")
     text = terminal.read()
     assert terminal.process.returncode == 0
-    assert "  points   3,030 of 3,030" in text
+    assert "  points    3,030 of 3,030" in text
 
 
 @pytest.mark.slow
@@ -348,7 +315,7 @@ def test_a_terminal_that_goes_away_does_not_touch_the_game(tmp_path: Path) -> No
     assert terminal.process.wait(PATIENCE_S) == 0
     path = only_journal(tmp_path / "runs")
     assert last_event(path)["event"] == "run.ended"
-    assert recover(path).ledger.state.score == 100_020
+    assert recover(path).run.state.score == 100_020
 
 
 @pytest.mark.slow
@@ -416,9 +383,9 @@ class Stream(io.StringIO):
     [
         pytest.param(Stream(True), False, "text", Live, id="a terminal"),
         pytest.param(Stream(True), False, "json", Lines, id="a terminal that is to have JSON"),
-        pytest.param(Stream(True), True, "text", Display, id="a terminal that is to be quiet"),
+        pytest.param(Stream(True), True, "text", Quiet, id="a terminal that is to be quiet"),
         pytest.param(Stream(False), False, "text", Lines, id="a file"),
-        pytest.param(Stream(False), True, "json", Display, id="a file that is to be quiet"),
+        pytest.param(Stream(False), True, "json", Quiet, id="a file that is to be quiet"),
         pytest.param(Stream(ValueError("closed")), False, "text", Lines, id="a closed stream"),
         pytest.param(None, False, "text", Lines, id="no stream"),
     ],
@@ -435,47 +402,53 @@ def test_the_display_fits_where_stderr_goes(
 
 
 def test_a_quiet_display_says_nothing(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(Display(), service=Mortal({3: instead(503, b"")}))
     assert capsys.readouterr() == ("", "")
 
 
 def test_several_displays_are_all_told(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, two = Lines(as_json=False), Lines(as_json=False)
     display = Several(one, two)
     display.notice("look")
     run(display, bank_at=215, service=Mortal({3: instead(503, b"")}))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[::2] == lines[1::2]
-    assert len(lines) == 8
+    events = [parse_logfmt(line)["event"] for line in lines]
+    calls = ["this call", "ended"] * 2
+    assert events == [
+        *(name for name in ("look", "playing") for _ in "12"),
+        *["request failed"] * 2,
+        *calls,
+    ]
+    assert len(lines) == 10
 
 
 def test_the_bar_promises_no_further_attempt_where_there_is_none(
-    run: Callable[..., tuple[int, Ledger, Path]], capsys: pytest.CaptureFixture[str]
+    run: Callable[..., tuple[int, Run, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(Live(), service=Mortal({3: instead(404, b"")}))
+    run(Live(), service=Mortal({2: instead(404, b"")}))
     said = plain(capsys.readouterr().err)
-    assert "next: HTTP 404" in said
+    assert "flip 2: HTTP 404" in said
     assert "again in" not in said
 
 
 def test_the_bar_is_shown_on_any_stream_and_put_away(
-    run: Callable[..., tuple[int, Ledger, Path]], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., tuple[int, Run, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(displays, "REFRESH_EVERY_S", 0)
+    monkeypatch.setattr(terminal, "REFRESH_EVERY_S", 0)
     display = Live()
     display.notice("before the bar")
     run(display, service=Mortal({3: instead(503, b"")}))
     said = plain(stream.getvalue())
     assert said.startswith("before the bar\n")
-    assert re.search(r"next: HTTP 503 .*; again in (0\.\d|1\.0) s", said)
+    assert re.search(r"\d\d:\d\d:\d\dZ next: HTTP 503 .*; again in (0\.\d|1\.0) s", said)
     assert "3,030 of 3,030" in said
-    assert re.search(r"requests 72, 1 retries \(1 x HTTP 503", said)
+    assert re.search(r"this call .*, 70 actions, 1 failed: 1 trouble", said)
 
 
 # Figures
@@ -491,14 +464,14 @@ def test_percentiles_are_of_all_answers() -> None:
 
 
 def test_the_time_to_go_is_not_known_before_the_first_award(
-    run: Callable[..., tuple[int, Ledger, Path]],
+    run: Callable[..., tuple[int, Run, Path]],
 ) -> None:
-    _, ledger, _ = run(Display(), bank_at=215)
+    _, played, _ = run(Display(), bank_at=215)
     figures = Figures()
     figures.first_score = 215
-    assert figures.seconds_to_go(ledger) is None
+    assert figures.seconds_to_go(played) is None
     figures.first_score = 0
-    assert figures.seconds_to_go(ledger) == 0
+    assert figures.seconds_to_go(played) is None  # nothing is left
 
 
 def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -514,3 +487,96 @@ def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyP
 def test_a_result_that_nobody_waits_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     streams.answer("verified")
+
+
+def test_a_result_is_written_whole_to_a_pipe_that_takes_it_bit_by_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, pipe = os.pipe()
+    os.set_blocking(pipe, False)
+    text = "x" * 1_000_000
+    read: list[bytes] = []
+
+    def read_slowly() -> None:
+        while piece := os.read(reader, 10_000):
+            read.append(piece)
+
+    thread = threading.Thread(target=read_slowly)
+    thread.start()
+    with os.fdopen(pipe, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        streams.answer(text)
+        monkeypatch.undo()
+    thread.join()
+    os.close(reader)
+    assert b"".join(read) == text.encode() + b"\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_result_that_a_file_takes_in_part_is_lost_and_told(
+    unbuffered: str, tmp_path: Path
+) -> None:
+    for name in ("a", "b", "c", "d", "e", "f"):
+        assert run_bot(tmp_path, "--local", "--quiet", "--bank-at=0", f"--seed={ord(name)}")
+    whole = run_bot(tmp_path, "runs", "--json").stdout
+    ended = subprocess.run(
+        ["sh", "-c", 'ulimit -f 1; exec "$@" >out', "sh", *BOT, "runs", "--json"],  # 512 bytes
+        cwd=tmp_path,
+        env=environment(PYTHONUNBUFFERED=unbuffered),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert len(whole) > 1024
+    assert ended.returncode == 74
+    assert "cannot write the result: File too large" in ended.stderr
+
+
+# The bar
+
+
+PACE: Final = "10 actions a second"
+TO_GO: Final = "12 min 05 s to go"
+RUN: Final = Progress(757_485, 1_000_000, 2858, 9.7, 725.0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (30, "757,485 75% 12 min 05 s to go"),
+        (41, "757,485 75% 12 min 05 s to go"),
+        (42, "757,485 of 1,000,000 75% 12 min 05 s to go"),
+        (52, "757,485 of 1,000,000 ######... 75% 12 min 05 s to go"),
+        (79, f"757,485 of 1,000,000 {'#' * 16}...... 75% 2,858 boards, 12 min 05 s to go"),
+        (96, f"757,485 of 1,000,000 {'#' * 13}..... 75% 2,858 boards, {PACE}, 12 min 05 s to go"),
+        (160, f"757,485 of 1,000,000 {'#' * 30}{'.' * 10} 75% 2,858 boards, {PACE}, {TO_GO}"),
+    ],
+    ids=str,
+)
+def test_the_bar_gives_way_before_points_percent_and_time_to_go(
+    columns: int, expected: str
+) -> None:
+    assert RUN.line(columns, done="#", left=".") == expected
+    assert len(expected) <= columns
+
+
+def test_a_run_whose_threshold_is_nothing_is_all_done() -> None:
+    line = Progress(0, 0, 0, 0.0, None).line(80, done="#")
+    assert re.fullmatch("0 of 0 #{39} 100% 0 boards, 0 actions a second", line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTSTP])
+def test_the_cursor_is_never_hidden(number: int, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "--local", "--bank-at=10000000")
+    seen = ""
+    for piece in terminal.pieces():
+        seen += piece
+        if " to go" in seen:
+            break
+    terminal.process.send_signal(number)
+    if number == signal.SIGTSTP:
+        terminal.process.kill()
+    seen += terminal.read()
+    assert "\x1b[?25l" not in seen

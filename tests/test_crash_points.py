@@ -1,4 +1,3 @@
-# the tests are loaded by path and are no package
 """The process dies at every point of a run at which it can, and the next start finishes it.
 
 The points are all of them: before each request, after each request that was applied but
@@ -31,7 +30,8 @@ from standins import Call, journal_lines, play
 from bot.client.limits import Limits
 from bot.journal import writer
 from bot.journal.events import EVENT_NAMES
-from bot.journal.recover import recover
+from bot.service import Answer
+from bot.verify import recover
 
 pytestmark = pytest.mark.slow
 
@@ -51,14 +51,22 @@ class Scene:
     """Number of a request to what becomes of its answer."""
     budget: int | None = None
     """Requests of the first call; another call follows."""
+    pause_s: float = 0
+    """Seconds between a first call that ends by itself and the second one; 0: there is none."""
     skipped: int = 0
     """Lines of the event before the one to die in."""
 
 
 LOST: Final = instead(503, {"error": "busy"})
 NO: Final = instead(200, {"ok": False, "reason": "no", "legalActions": []})
-NO_TOKEN: Final = instead(401, {"reason": "who are you?"})
+NO_TOKEN: Final = instead(401, {"reason": "the token has expired"})
 WRONG: Final = edited(score=1)
+
+
+def _laid_out_anew(answer: Answer) -> Answer:
+    body = json.loads(answer.body)
+    return Answer(200, json.dumps({**body.pop("state"), **body}).encode())
+
 
 SCENES: Final[dict[str, Scene]] = {
     "run.started": Scene("run.started"),
@@ -69,7 +77,9 @@ SCENES: Final[dict[str, Scene]] = {
     "diverged": Scene("diverged", {70: WRONG, 71: WRONG}),
     "run.resumed": Scene("run.resumed", budget=70),
     "run.suspended": Scene("run.suspended", budget=70),
-    "run.abandoned": Scene("run.abandoned", {70: NO_TOKEN, 71: NO_TOKEN}),
+    "layout": Scene("layout", {70: _laid_out_anew}),
+    "run.suspended by a refused token": Scene("run.suspended", {70: NO_TOKEN, 71: NO_TOKEN}),
+    "run.abandoned": Scene("run.abandoned", dict.fromkeys(range(70, 74), NO_TOKEN), pause_s=3700),
     "run.ended": Scene("run.ended"),
 }
 """How a line of each kind comes about."""
@@ -90,6 +100,9 @@ def play_in(scene: Scene, service: Mortal, runs_dir: Path) -> None:
     if scene.budget is not None:
         play(service, runs_dir, clock, Call(limits=Limits(max_requests=scene.budget)))
         clock.advance(1)
+    elif scene.pause_s:
+        play(service, runs_dir, clock)
+        clock.advance(scene.pause_s)
     play(service, runs_dir, clock)
 
 
@@ -100,14 +113,14 @@ def finish(runs_dir: Path) -> int:
     clock.advance(60)
     outcome = play(service, runs_dir, clock)
     assert outcome.exit_code == 0
-    assert outcome.ledger.state.score == 3030
+    assert outcome.run.score == 3030
     lines = list(journal_lines(outcome.path, "action"))
     assert [json.dumps(line["action"]) for line in lines] == [*unbroken_actions()]
     assert sum(int(str(line["award"])) for line in lines) == 3030
     recovered = recover(outcome.path)
     assert recovered.cut_bytes == 0
-    assert recovered.ledger.is_over
-    assert recovered.ledger.tally.requests <= 1 + 70 + 3
+    assert recovered.run.is_over
+    assert recovered.run.requests <= 1 + 70 + 4
     return len(service.requests)
 
 

@@ -21,6 +21,7 @@ EXIT_CODES: dict[str, int] = {
     "TryLater": 75,
     "Contradiction": 76,
     "Diverged": 76,
+    "Unreadable": 76,
     "TokenRefused": 77,
     "ConfigError": 78,
 }
@@ -108,3 +109,8 @@ def test_a_divergence_keeps_the_fields_that_differ() -> None:
     fields = {"score": {"predicted": 215, "observed": 216}}
     diverged = Diverged("score differs", fields)
     assert (str(diverged), diverged.fields) == ("score differs", fields)
+
+
+def test_an_answer_that_cannot_be_understood_says_whether_a_token_was_in_it() -> None:
+    assert errors.Unreadable("no garland", has_token=True).has_token
+    assert not errors.Unreadable("nothing at all").has_token

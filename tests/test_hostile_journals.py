@@ -14,15 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.errors import BotError
-from bot.journal.catalog import latest
-from bot.journal.folder import newest
-from bot.journal.ledger import Ledger
-from bot.journal.reader import parse_line, read_lines
-from bot.journal.recover import Recovered, recover
-from bot.journal.tail import is_finished
+from bot.journal.folder import latest, newest
+from bot.journal.reader import is_finished, parse_line, read_lines
 from bot.replay.summary import summarise, summarise_all
-from bot.replay.verify import Verification
 from bot.rules import State
+from bot.run import Run
+from bot.verify import Recovered, Verification, recover, take
 
 NAME: Final = "20261130T024107Z-seed7-00ff.jsonl"
 JOURNALS: Final[dict[str, Callable[[], bytes]]] = {
@@ -31,7 +28,7 @@ JOURNALS: Final[dict[str, Callable[[], bytes]]] = {
     "stopped": stopped,
 }
 READERS: Final[list[Callable[[Path], object]]] = [
-    lambda path: Verification(path).run(),
+    lambda path: Verification(path).read_all(),
     is_finished,
     summarise,
     lambda path: newest(path.parent, "local", 7),
@@ -61,11 +58,11 @@ def read_every_way(path: Path) -> Recovered | None:
 
 def states_along(path: Path) -> list[State]:
     """Return the state before the first line of a sound journal and after each."""
-    ledger = Ledger()
-    states = [ledger.state]
+    run = Run()
+    states = [run.state]
     for line in read_lines(path):
-        assert not list(ledger.take(parse_line(line)))
-        states.append(ledger.state)
+        assert take(run, parse_line(line)) == []
+        states.append(run.state)
     return states
 
 
@@ -79,7 +76,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_run_is_found_in_a_file_of_any_bytes(content: bytes, path: Path) -> None:
     path.write_bytes(content)
     found = read_every_way(path)
-    assert found is None or found.ledger.started is None
+    assert found is None or found.run.started is None
 
 
 @pytest.mark.parametrize("name", JOURNALS)
@@ -95,4 +92,4 @@ def test_a_journal_with_any_bytes_in_it_is_damaged_or_goes_on_where_its_run_once
     end = data.draw(st.integers(at, min(at + 500, len(content))), label="to")
     path.write_bytes(content[:at] + new + content[end:])
     found = read_every_way(path)
-    assert found is None or found.ledger.state in states
+    assert found is None or found.run.state in states

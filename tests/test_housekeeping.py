@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import random
+import secrets
 import tempfile
 import tracemalloc
 import zlib
@@ -19,17 +20,16 @@ from typing import Final
 
 import pytest
 from calls import told
-from eventful import abandoned, plain, stopped
+from eventful import plain, stopped
 from harness import run_events, started, write_journal
 
 from bot.errors import JournalError, NotAJournal, UsageError
-from bot.journal import housekeeping, reader, tail, writer
-from bot.journal.catalog import LATEST, find, latest
-from bot.journal.events import RunStarted
-from bot.journal.folder import journal_path
+from bot.journal import housekeeping, lock, reader, writer
+from bot.journal.events import RunAbandoned, RunStarted
+from bot.journal.folder import LATEST, find, journal_path, latest
 from bot.journal.housekeeping import Chore, carry_out, plan
-from bot.journal.reader import read_lines
-from bot.journal.tail import is_finished, last_entries
+from bot.journal.reader import is_finished, last_entries, read_lines
+from bot.verify import recover
 
 RUN: Final = "20261130T024107Z-seed7-00ff"
 KIB: Final = 2**10
@@ -56,7 +56,7 @@ def members(packed: bytes) -> list[bytes]:
 
 def compress(path: Path) -> bytes:
     """Compress a journal; return the bytes of the file that stands in its place."""
-    carry_out(Chore(path, 0, is_compressing=True))
+    assert carry_out(Chore(path, 0, is_compressing=True)) is None
     assert [there.name for there in path.parent.iterdir()] == [f"{path.name}.gz"]
     return path.with_name(f"{path.name}.gz").read_bytes()
 
@@ -104,14 +104,14 @@ def test_a_compressed_journal_tells_no_other_name_and_no_other_time(tmp_path: Pa
     assert head == bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0))  # gzip, deflated, no name; no time
 
 
-def test_a_compressed_journal_is_as_old_as_it_was(tmp_path: Path) -> None:
+def test_a_compressed_journal_is_as_old_as_it_was_and_its_owners_alone(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(plain())
     os.utime(path, (1_000_000_000, 1_000_000_000))
     path.chmod(0o640)
     compress(path)
     status = path.with_name("j.jsonl.gz").stat()
-    assert (status.st_mtime, status.st_mode & 0o777) == (1_000_000_000, 0o640)
+    assert (status.st_mtime, status.st_mode & 0o777) == (1_000_000_000, 0o600)
 
 
 def test_a_copy_that_is_not_what_was_written_is_thrown_away(
@@ -119,8 +119,9 @@ def test_a_copy_that_is_not_what_was_written_is_thrown_away(
 ) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(plain())
-    monkeypatch.setattr(os, "fsync", lambda descriptor: os.ftruncate(descriptor, 0))
-    part = tmp_path / ".j.jsonl.gz.part"
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: os.ftruncate(descriptor, 0))
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "00ff")
+    part = tmp_path / ".j.jsonl.gz.00ff.part"
     with told(JournalError, f"cannot compress {path}: the copy {part} is not what was written"):
         carry_out(Chore(path, 0, is_compressing=True))
     assert list(tmp_path.iterdir()) == [path]
@@ -132,36 +133,119 @@ def test_a_journal_that_cannot_be_compressed_stays_and_nothing_beside_it(
     path = tmp_path / "j.jsonl"
     path.write_bytes(plain())
 
-    def fsync(_: int) -> None:
+    def fdatasync(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
     with told(JournalError, f"cannot compress {path}: No space left on device"):
         carry_out(Chore(path, 0, is_compressing=True))
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == plain()
 
 
-def test_what_another_process_is_compressing_is_left_to_it(tmp_path: Path) -> None:
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for a lock just once."""
+    monkeypatch.setattr(lock, "PATIENCE_S", 0)
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("is_compressing", [False, True], ids=["remove", "compress"])
+def test_what_another_process_is_at_is_left_to_it_and_told(
+    is_compressing: bool, tmp_path: Path
+) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(plain())
+    chore = Chore(path, 0, is_compressing)
     with path.open("rb") as theirs:
-        fcntl.flock(theirs, fcntl.LOCK_EX)
-        carry_out(Chore(path, 0, is_compressing=True))
+        fcntl.flock(theirs, fcntl.LOCK_SH)
+        assert carry_out(chore) == "another process is at it"
         assert [*tmp_path.iterdir()] == [path]
+    assert carry_out(chore) is None
+    assert not path.exists()
+
+
+def test_a_journal_in_the_place_of_another_one_is_not_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+
+    def replace(_: int) -> None:
+        path.unlink()
+        path.write_bytes(stopped())
+
+    monkeypatch.setattr(housekeeping, "hold", replace)
+    assert carry_out(Chore(path, 0, is_compressing=True)) == "it is gone"
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.read_bytes() == stopped()
+
+
+def test_a_copy_is_never_written_through_a_link_that_was_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+    precious = tmp_path / "precious"
+    precious.write_text("as it was")
+    for name in (".j.jsonl.gz.part", ".j.jsonl.gz.00ff.part", "j.jsonl.gz"):
+        (tmp_path / name).symlink_to("precious")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "00ff")
+    monkeypatch.setattr(housekeeping, "_remove_parts", lambda _: None)
+    with told(JournalError, f"cannot compress {path}: a link, not a plain file"):
+        carry_out(Chore(path, 0, is_compressing=True))
+    monkeypatch.undo()
+    assert carry_out(Chore(path, 0, is_compressing=True)) is None
+    assert precious.read_text() == "as it was"
+    packed = tmp_path / "j.jsonl.gz"
+    assert not packed.is_symlink()
+    assert gzip.decompress(packed.read_bytes()) == plain()
+
+
+def test_a_link_in_the_place_of_a_journal_is_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.symlink_to("precious")
+    (tmp_path / "precious").write_bytes(plain())
+    for is_compressing, what in ((False, "remove"), (True, "compress")):
+        with told(JournalError, f"cannot {what} {path}: a link, not a plain file"):
+            carry_out(Chore(path, 0, is_compressing))
+    assert (tmp_path / "precious").read_bytes() == plain()
+
+
+def test_what_one_left_who_was_killed_in_the_middle_is_cleaned_up(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+    (tmp_path / ".j.jsonl.gz.0123456789abcdef.part").write_bytes(b"half")
+    (tmp_path / ".j.jsonl.gz.part").write_bytes(b"half")
     compress(path)
+
+
+@pytest.mark.parametrize("lacking", ["utime", "chmod", "fchmod", "link", "flock", "fdatasync"])
+def test_a_disk_that_lacks_something_is_packed_without(
+    lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(plain())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl if lacking == "flock" else os, lacking, refuse)
+    assert gzip.decompress(compress(path)) == plain()
 
 
 @pytest.mark.parametrize("is_compressing", [False, True], ids=["remove", "compress"])
 def test_what_cannot_be_read_is_never_touched(is_compressing: bool, tmp_path: Path) -> None:
     path = write_journal(tmp_path, RUN, run_events(RUN, bank_at=215))
     (tmp_path / "20261130T024106Z-seed7-00ff.jsonl").mkdir()
-    cut_off = gzip.compress(path.read_bytes())[:-9]
+    cut_off = gzip.compress(path.read_bytes())[:-60]
     (tmp_path / "20261130T024105Z-seed7-00ff.jsonl.gz").write_bytes(cut_off)
     newer = RUN.replace("07Z", "08Z")
     write_journal(tmp_path, newer, run_events(newer, bank_at=215))
     size = path.stat().st_size
-    assert plan(tmp_path, 1, is_compressing=is_compressing) == [Chore(path, size, is_compressing)]
+    assert plan(tmp_path, 1, is_compressing=is_compressing).chores == [
+        Chore(path, size, is_compressing)
+    ]
 
 
 # Removing
@@ -185,9 +269,9 @@ def test_all_finished_runs_but_the_newest_are_to_go_the_newest_of_them_first(
     put(tmp_path, 5, is_finished=False)
     put(tmp_path, 0, is_finished=False)
     third, first, _, second = chores
-    assert plan(tmp_path, 1, is_compressing=False) == [third, second, first]
-    assert plan(tmp_path, 3, is_compressing=False) == [first]
-    assert plan(tmp_path, 4, is_compressing=False) == []
+    assert plan(tmp_path, 1, is_compressing=False).chores == [third, second, first]
+    assert plan(tmp_path, 3, is_compressing=False).chores == [first]
+    assert plan(tmp_path, 4, is_compressing=False).chores == []
 
 
 def test_the_newest_run_of_a_seed_stays_while_an_older_one_of_it_is_left_unfinished(
@@ -197,8 +281,14 @@ def test_the_newest_run_of_a_seed_stays_while_an_older_one_of_it_is_left_unfinis
     older, newest = put(tmp_path, 2), put(tmp_path, 3)
     other = name_of(4).replace("seed7", "seed8")
     write_journal(tmp_path, other, run_events(other, bank_at=215))
-    assert plan(tmp_path, 1, is_compressing=False) == [older]
-    assert plan(tmp_path, 1, is_compressing=True) == [
+    chores, kept = plan(tmp_path, 1, is_compressing=False)
+    assert chores == [older]
+    unfinished = journal_path(tmp_path, name_of(1))
+    assert kept == {
+        newest.path: f"the older run {unfinished} is unfinished, and would be resumed if this "
+        f"one were gone"
+    }
+    assert plan(tmp_path, 1, is_compressing=True).chores == [
         chore._replace(is_compressing=True) for chore in (newest, older)
     ]
 
@@ -214,9 +304,9 @@ def test_the_newest_run_of_each_service_stays_while_one_of_its_seed_is_left_unfi
     write_journal(tmp_path, name, [lines[0]._replace(base_url="http://elsewhere"), *lines[1:]])
     last = put(tmp_path, 4)
     journal_path(tmp_path, name_of(5)).touch()  # power was lost before its first line
-    assert plan(tmp_path, 0, is_compressing=False) == [ours]
+    assert plan(tmp_path, 0, is_compressing=False).chores == [ours]
     last.path.unlink()
-    assert plan(tmp_path, 0, is_compressing=False) == []
+    assert plan(tmp_path, 0, is_compressing=False).chores == []
 
 
 def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
@@ -224,14 +314,14 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     packed = second.path.with_name(f"{name_of(2)}.jsonl.gz")
     packed.write_bytes(gzip.compress(second.path.read_bytes()))
     twice = Chore(packed, packed.stat().st_size, is_compressing=False)
-    assert plan(tmp_path, 2, is_compressing=False) == [first]
-    assert plan(tmp_path, 1, is_compressing=False) == [second, twice, first]
-    assert plan(tmp_path, 0, is_compressing=True) == [
+    assert plan(tmp_path, 2, is_compressing=False).chores == [first]
+    assert plan(tmp_path, 1, is_compressing=False).chores == [second, twice, first]
+    assert plan(tmp_path, 0, is_compressing=True).chores == [
         chore._replace(is_compressing=True) for chore in (third, second, first)
     ]
     second.path.unlink()
-    assert plan(tmp_path, 1, is_compressing=False) == [twice, first]
-    assert plan(tmp_path, 1, is_compressing=True) == [first._replace(is_compressing=True)]
+    assert plan(tmp_path, 1, is_compressing=False).chores == [twice, first]
+    assert plan(tmp_path, 1, is_compressing=True).chores == [first._replace(is_compressing=True)]
 
 
 def test_what_goes_while_it_is_planned_is_not_in_the_plan(
@@ -245,21 +335,21 @@ def test_what_goes_while_it_is_planned_is_not_in_the_plan(
             path.unlink()
         return finished
 
-    monkeypatch.setattr(housekeeping, "is_finished", look_and_remove)
-    assert plan(tmp_path, 0, is_compressing=False) == [chore]
+    monkeypatch.setattr(housekeeping, "is_surely_finished", look_and_remove)
+    assert plan(tmp_path, 0, is_compressing=False).chores == [chore]
 
 
 def test_what_is_to_go_is_removed_and_may_be_gone_already(tmp_path: Path) -> None:
     chore = put(tmp_path, 1)
-    carry_out(chore)
+    assert carry_out(chore) is None
     assert list(tmp_path.iterdir()) == []
-    carry_out(chore)
-    carry_out(chore._replace(is_compressing=True))
+    assert carry_out(chore) == "it is gone"
+    assert carry_out(chore._replace(is_compressing=True)) == "it is gone"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_removed_is_told_with_the_reason(tmp_path: Path) -> None:
-    with told(JournalError, f"cannot remove {tmp_path}: Is a directory"):
+    with told(JournalError, f"cannot remove {tmp_path}: a folder, not a plain file"):
         carry_out(Chore(tmp_path, 0, is_compressing=False))
 
 
@@ -321,7 +411,7 @@ def test_the_last_member_of_a_gzipped_journal_is_read_without_the_rest(
     path = tmp_path / "j"
     path.write_bytes(broken + with_name(last, name))
     assert seqs(path) == all_seqs(stopped())[:5]
-    with pytest.raises(NotAJournal, match="CRC check failed"):
+    with told(NotAJournal, f"cannot read {path}: it cannot be unpacked"):
         list(read_lines(path))
 
 
@@ -330,8 +420,15 @@ def test_a_short_gzipped_journal_is_read_once(
 ) -> None:
     path = tmp_path / "j"
     path.write_bytes(gzip.compress(plain()))
-    monkeypatch.setattr(tail, "_read_to_the_end", None)
+    monkeypatch.setattr(reader, "_read_to_the_end", None)
     assert seqs(path) == all_seqs(plain())
+
+
+def abandoned() -> bytes:
+    """Return the journal of a run that was given up."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [*run_events(RUN)[:5], RunAbandoned("the service refuses the token")]
+        return write_journal(Path(folder), RUN, lines).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -362,14 +459,82 @@ def test_a_journal_that_is_not_there_has_no_last_line(tmp_path: Path) -> None:
             read()
 
 
-def test_a_gzipped_journal_that_is_cut_off_cannot_be_read(tmp_path: Path) -> None:
+def read_back(path: Path) -> tuple[bytes, list[bytes]]:
+    """Return what the whole lines of a file hold together, and the others."""
+    lines = list(read_lines(path))
+    assert [line.number for line in lines] == list(range(1, len(lines) + 1))
+    assert not any(line.is_torn for line in lines)
+    whole = b"".join(line.text for line in lines if line.is_whole)
+    return whole, [line.text for line in lines if not line.is_whole]
+
+
+@pytest.mark.parametrize("rest", [b"x", b"\0\0x", b"a trailer", bytes(500) + b"?" * 99_999])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_what_follows_a_packed_journal_is_told_and_the_journal_is_whole(
+    rest: bytes, pieces: int, tmp_path: Path
+) -> None:
+    lines = plain().splitlines(keepends=True)
+    at = 0 if pieces == 1 else len(lines) // 2
+    members = [gzip.compress(b"".join(part)) for part in (lines[:at], lines[at:]) if part]
     path = tmp_path / "j"
-    whole = gzip.compress(plain()) + gzip.compress(plain())
-    path.write_bytes(whole[:-9])
-    reason = "Compressed file ended before the end-of-stream marker was reached"
-    for read in (lambda: is_finished(path), lambda: list(read_lines(path))):
-        with told(NotAJournal, f"cannot read {path}: {reason}"):
-            read()
+    path.write_bytes(b"".join(members) + rest)
+    assert read_back(path) == (plain(), [rest.lstrip(b"\0")])
+    assert is_finished(path)
+    recovered = recover(path)
+    assert recovered.run.is_over
+    assert recovered.cut_bytes == len(rest.lstrip(b"\0"))
+
+
+@pytest.mark.parametrize("padding", [1, 512, 99_999])
+def test_what_pads_a_tape_is_nothing(padding: int, tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(gzip.compress(plain()) + bytes(padding) + gzip.compress(b"") + bytes(padding))
+    assert read_back(path) == (plain(), [])
+    assert is_finished(path)
+
+
+def test_a_packed_journal_that_is_cut_off_anywhere_is_read_as_far_as_it_is_whole(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "j"
+    packed = gzip.compress(stopped())
+    seen = set()
+    for length in range(len(packed) // 2, len(packed) - 9):
+        path.write_bytes(packed[:length])
+        whole, torn = read_back(path)
+        assert stopped().startswith(whole + b"".join(torn))
+        assert not is_finished(path)
+        seen.add(whole.count(b"\n"))
+    assert len(seen) > 2
+    path.write_bytes(packed[:-1])
+    assert read_back(path) == (stopped(), [b""])
+
+
+def test_a_packed_journal_of_a_finished_run_without_its_last_bytes_is_finished(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(gzip.compress(plain())[:-8])
+    assert read_back(path) == (plain(), [b""])
+    assert is_finished(path)
+
+
+def test_a_packed_journal_that_is_broken_in_the_middle_is_not_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    packed = gzip.compress(a_long_journal())
+    half = len(packed) // 2
+    path.write_bytes(packed[:half] + b"\xff" * 50 + packed[half:])
+    whole, torn = read_back(path)
+    assert whole
+    assert len(torn) == 1
+    assert a_long_journal().startswith(whole)
+
+
+def test_a_packed_file_of_which_nothing_can_be_unpacked_is_no_journal(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(b"\x1f\x8b\x08" + b"\xff" * 50)
+    with told(NotAJournal, f"cannot read {path}: it cannot be unpacked"):
+        list(read_lines(path))
 
 
 def test_the_last_lines_of_a_journal_of_any_length_take_little_memory(tmp_path: Path) -> None:
@@ -414,6 +579,7 @@ def test_a_line_that_is_too_long_takes_little_memory(
 def begin(runs_dir: Path, run_id: str, millisecond: int) -> Path:
     """Write the first line of a run that began in the second that all of them have here."""
     path = journal_path(runs_dir, run_id)
+    runs_dir.mkdir(exist_ok=True)
     journal = writer.create(
         path, lambda: datetime(2026, 11, 30, 2, 41, 7, millisecond * 1000, tzinfo=UTC)
     )
@@ -452,16 +618,45 @@ def test_a_run_is_found_by_its_name_gzipped_or_not_and_by_its_path(tmp_path: Pat
     assert find(tmp_path, RUN) == path.with_name(f"{RUN}.jsonl.gz")
 
 
-@pytest.mark.parametrize("run", [RUN, "never", "x" * 5000], ids=["a name", "a path", "too long"])
-def test_a_run_that_is_nowhere_is_said_to_be_so(run: str, tmp_path: Path) -> None:
+def test_a_run_that_a_path_names_may_be_a_link_and_one_of_the_folder_may_not(
+    tmp_path: Path,
+) -> None:
+    path = begin(tmp_path / "elsewhere", RUN, 0)
+    link = journal_path(tmp_path / "runs", RUN)
+    link.parent.mkdir()
+    link.symlink_to(path)
+    assert find(tmp_path / "runs", str(link)) == path
+    assert find(tmp_path / "runs", RUN) == link
+    with told(NotAJournal, f"{link} is no journal: a link, not a plain file"):
+        list(read_lines(link))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [RUN, "never", "x" * 5000, "a\0b", "circle", f"{RUN}.jsonl"],
+    ids=["a name", "a path", "too long", "no name", "circle", "a file"],
+)
+def test_a_run_that_is_nowhere_is_said_to_be_so(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "circle").symlink_to("circle")
     with told(
         UsageError,
         (
-            f"there is no journal '{run}': neither a file nor a run in {tmp_path}; "
+            f"there is no journal {run[:200]!r}: neither a file nor a run in {tmp_path}; "
             "the verb runs lists the runs"
         ),
     ):
         find(tmp_path, run)
+
+
+def test_the_latest_run_of_a_seed_is_asked_for(tmp_path: Path) -> None:
+    ours = begin(tmp_path, "20261130T024106Z-seed7-0000", 0)
+    begin(tmp_path, "20261130T024107Z-seed8-0000", 0)
+    assert find(tmp_path, LATEST, seed=7) == ours
+    with told(UsageError, f"there is no run of seed 9 in {tmp_path}"):
+        latest(tmp_path, seed=9)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"seq":0,'], ids=["empty", "half a line"])

@@ -10,12 +10,15 @@ import bot
 PACKAGE = Path(bot.__file__).parent
 ORDER = (
     "errors",
+    "words",
     "garland",
     "solver",
     "rules",
     "strategy",
     "wire",
     "journal",
+    "run",
+    "verify",
     "client",
     "service",
     "player",

@@ -8,7 +8,6 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,11 +43,11 @@ from bot.errors import (
 from bot.journal import writer
 from bot.journal.folder import journal_path
 from bot.journal.lock import lock
-from bot.journal.recover import recover
-from bot.player import MAX_FOLLOWED, Outcome
+from bot.player import Mode, Outcome
 from bot.rules import Action
 from bot.service import Answer
-from bot.strategy import EXACTLY, Goal
+from bot.strategy import Goal
+from bot.verify import recover
 
 RUN: Final = "20261129T120000Z-seed7-00ff"
 """A run that began on the day before every run of the fake clock."""
@@ -56,9 +55,9 @@ LATER_RUN: Final = "20261129T120001Z-seed7-0000"
 
 LOST: Final = instead(503, b"")
 NO: Final = instead(200, {"ok": False, "reason": "no", "legalActions": []})
-NO_TOKEN: Final = instead(401, {"ok": False, "reason": "who are you?"})
+NO_TOKEN: Final = instead(401, {"ok": False, "reason": "the state token has expired"})
 WRONG: Final = edited(score=1)
-FRESH: Final = Call(is_fresh=True)
+FRESH: Final = Call(mode=Mode.FRESH)
 
 
 @pytest.fixture
@@ -87,8 +86,8 @@ def check_whole_run(outcome: Outcome) -> None:
     assert sum(int(str(line["award"])) for line in journal_lines(outcome.path, "action")) == 3030
     recovered = recover(outcome.path)
     assert recovered.cut_bytes == 0
-    assert recovered.ledger.is_over
-    assert recovered.ledger.state.score == 3030
+    assert recovered.run.is_over
+    assert recovered.run.state.score == 3030
 
 
 # A run that nothing disturbs
@@ -213,56 +212,195 @@ def test_a_contradiction_twice_suspends_the_run_and_names_the_fields(
     check_whole_run(play(Mortal(), runs_dir, clock))
 
 
-def test_a_followed_contradiction_is_written_and_played_on_from(
-    runs_dir: Path, clock: FakeClock
-) -> None:
-    service = Mortal({2: edited(movesUsed=2), 3: edited(movesUsed=2)})
-    outcome = play(service, runs_dir, clock, Call(is_following=True))
-    assert outcome.exit_code == 0
-    assert names(outcome.path)[:4] == ["run.started", "retry", "diverged", "action"]
-    assert next(journal_lines(outcome.path, "action"))["moves_used"] == 2
-    assert recover(outcome.path).ledger.is_over
-
-
-def test_a_run_whose_number_a_followed_service_has_put_out_of_reach_is_banked_short(
-    runs_dir: Path, clock: FakeClock
-) -> None:
-    exactly = Call(bank_at=215, bank_rule=EXACTLY, is_following=True)
-    service = Mortal({2: edited(score=210), 3: edited(score=210)})
-    outcome = play(service, runs_dir, clock, replace(exactly, limits=Limits(max_requests=3)))
-    assert (outcome.exit_code, outcome.ledger.state.score) == (75, 210)
-    asked_otherwise = replace(exactly, bank_at=214)
-    with pytest.raises(ConfigError, match="no play gets from the 210 points"):
-        play(service, runs_dir, clock, asked_otherwise)
-    assert play(service, runs_dir, clock, exactly).exit_code == 1
-    assert last_event(outcome.path)["end_reason"] == "banked"
-
-
-def test_following_a_service_that_always_contradicts_ends(runs_dir: Path, clock: FakeClock) -> None:
-    service = Mortal({number: edited(leaves=number) for number in range(2, 1000)})
-    outcome = play(service, runs_dir, clock, Call(is_following=True))
-    assert outcome.exit_code == 76
-    assert str(outcome.error) == (
-        f"followed the service against the rules {MAX_FOLLOWED + 1} times in a row"
-    )
-    assert last_event(outcome.path)["event"] == "run.suspended"
-
-
-def test_a_refused_token_abandons_the_run_and_the_next_start_begins_anew(
+def test_a_refused_token_keeps_the_run_and_the_right_service_goes_on_with_it(
     runs_dir: Path, clock: FakeClock
 ) -> None:
     outcome = play(Mortal({6: NO_TOKEN, 7: NO_TOKEN}), runs_dir, clock)
     assert isinstance(outcome.error, TokenRefused)
-    assert outcome.exit_code == 77
+    assert (outcome.exit_code, clock.waits) == (77, [5.0])
     end = last_event(outcome.path)
-    assert end["event"] == "run.abandoned"
-    assert "who are you?" in str(end["reason"])
-    clock.advance(1)
-    service = Mortal()
-    again = play(service, runs_dir, clock)
+    assert (end["event"], end["exit_code"]) == ("run.suspended", 77)
+    assert "the state token has expired" in str(end["reason"])
+    assert str(outcome.error).count("the service refuses the token") == 1
+    clock.advance(30 * 24 * 3600)
+    again = play(Mortal(), runs_dir, clock)
     check_whole_run(again)
-    assert again.path != outcome.path
+    assert again.path == outcome.path
+
+
+def refusing(first: int) -> Mortal:
+    """Return a service that takes no token from its request number `first` on."""
+    return Mortal(dict.fromkeys(range(first, 200), NO_TOKEN))
+
+
+def test_a_token_that_is_refused_for_more_than_an_hour_abandons_the_run(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    first = play(refusing(6), runs_dir, clock)
+    clock.advance(3500)
+    within = play(refusing(1), runs_dir, clock)
+    assert last_event(within.path)["event"] == "run.suspended"
+    clock.advance(120)
+    beyond = play(refusing(1), runs_dir, clock)
+    assert (first.exit_code, within.exit_code, beyond.exit_code) == (77, 77, 77)
+    assert last_event(beyond.path)["event"] == "run.abandoned"
+    assert [str(end.error).count("the service refuses the token") for end in (within, beyond)] == [
+        1,
+        1,
+    ]
+    assert first.path == beyond.path
+    anew = play(Mortal(), runs_dir, clock)
+    check_whole_run(anew)
+    assert anew.path != first.path
+
+
+def test_a_token_that_was_taken_in_between_is_refused_anew(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    play(refusing(6), runs_dir, clock)
+    clock.advance(7200)
+    play(refusing(3), runs_dir, clock)
+    clock.advance(60)
+    outcome = play(refusing(1), runs_dir, clock)
+    assert last_event(outcome.path)["event"] == "run.suspended"
+    check_whole_run(play(Mortal(), runs_dir, clock))
+
+
+def test_a_threshold_that_the_unfinished_run_has_passed_is_a_clash(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    suspended = play(Mortal(), runs_dir, clock, Call(limits=Limits(max_requests=40)))
+    before = suspended.path.read_bytes()
+    service = Mortal()
+    for rule in ("at-least", "at-most"):
+        with pytest.raises(ConfigError, match=r"1000; nothing was sent\. .*--bank-now") as caught:
+            play(service, runs_dir, clock, Call(bank_at=1000, bank_rule=rule))
+        assert caught.value.exit_code == 78
+    assert (service.requests, suspended.path.read_bytes()) == ([], before)
+
+
+def test_a_run_that_died_at_its_threshold_is_banked_all_the_same(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    with pytest.raises(Died):
+        play(dying_before(71), runs_dir, clock)
+    outcome = play(Mortal(), runs_dir, clock)
+    check_whole_run(outcome)
+
+
+def dying_before(number: int) -> Mortal:
+    service = Mortal()
+    service.dies_before = number
+    return service
+
+
+def test_bank_now_banks_what_there_is(runs_dir: Path, clock: FakeClock) -> None:
+    suspended = play(Mortal(), runs_dir, clock, Call(limits=Limits(max_requests=40)))
+    service = Mortal()
+    outcome = play(service, runs_dir, clock, Call(mode=Mode.BANK_NOW))
+    assert (outcome.exit_code, outcome.path, len(service.requests)) == (0, suspended.path, 1)
+    assert outcome.run.score == suspended.run.score > 0
+    assert recover(outcome.path).run.is_over
+
+
+@pytest.mark.parametrize("mode", [Mode.BANK_NOW, Mode.RESUME_ONLY])
+def test_where_there_is_nothing_to_go_on_with_nothing_is_sent(
+    mode: Mode, runs_dir: Path, clock: FakeClock
+) -> None:
+    check_whole_run(play(Mortal(), runs_dir, clock))
+    service = Mortal()
+    with pytest.raises(AssertionError):  # it returns no outcome
+        play(service, runs_dir, clock, Call(mode=mode))
+    assert service.requests == []
+    assert len([*runs_dir.glob("*.jsonl")]) == 1
+
+
+def test_resume_only_goes_on(runs_dir: Path, clock: FakeClock) -> None:
+    suspended = play(Mortal(), runs_dir, clock, Call(limits=Limits(max_requests=40)))
+    outcome = play(Mortal(), runs_dir, clock, Call(mode=Mode.RESUME_ONLY))
+    check_whole_run(outcome)
+    assert outcome.path == suspended.path
+
+
+# Trouble that passes
+
+
+PAGE: Final = b"<html><h1>Not here</h1></html>"
+TROUBLES: Final[dict[str, Spoil]] = {
+    **{
+        f"{status} as JSON": instead(status, {"message": "Conflict"})
+        for status in (400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 418, 422, 425, 500, 599)
+    },
+    **{f"{status} as a page": instead(status, PAGE) for status in (403, 404, 405, 413, 500, 200)},
+    "a bad request with a title": instead(
+        400, {"statusCode": 400, "error": "Bad Request", "message": "body stream interrupted"}
+    ),
+    "a token of another layer": instead(401, {"error": "invalid_token", "message": "access token"}),
+    "a CSRF token": instead(403, {"message": "invalid csrf token"}),
+    "a parser's token": instead(200, {"ok": False, "reason": "Unexpected token '<' in JSON"}),
+    "a session upstream": instead(403, {"detail": "session timed out upstream"}),
+    "a limit": instead(200, {"ok": False, "reason": "rate limit exceeded"}),
+    "a limit in an error object": instead(200, {"error": {"code": "TOO_MANY_REQUESTS"}}),
+    "an internal error": instead(200, {"ok": False, "reason": "internal error"}),
+    "an error object": instead(200, {"error": {"message": "database unavailable"}}),
+    "429": instead(429, b""),
+    "nothing": instead(200, {}),
+    "back soon": instead(200, {"message": "back soon"}),
+    "a list": instead(200, []),
+    "a number": instead(200, b"7"),
+    "no JSON": instead(200, b"{"),
+    "too deep": instead(200, b"[" * 200 + b"]" * 200),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+def test_eight_seconds_of_trouble_in_the_middle_of_a_run_pass(
+    trouble: Spoil, runs_dir: Path, clock: FakeClock
+) -> None:
+    class Passing(Mortal):
+        def answer(self, method: str, target: str, body: bytes) -> Answer:
+            began_at.append(clock.monotonic())
+            answer = super().answer(method, target, body)
+            is_passing = len(began_at) >= 30 and clock.monotonic() - began_at[29] <= 8
+            return trouble(answer) if is_passing else answer
+
+    began_at: list[float] = []
+    outcome = play(Passing(), runs_dir, clock)
+    check_whole_run(outcome)
+
+
+def test_a_refused_action_is_sent_seven_times_in_all(runs_dir: Path, clock: FakeClock) -> None:
+    service = Mortal(dict.fromkeys(range(6, 12), NO))
+    check_whole_run(play(service, runs_dir, clock))
+    assert clock.waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    clock.waits.clear()
+    outcome = play(Mortal(dict.fromkeys(range(6, 60), NO)), runs_dir, clock)
+    assert (outcome.exit_code, len(clock.waits)) == (76, 6)
+
+
+def test_an_answer_that_holds_everything_is_one_whatever_error_stands_beside_it(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    def also_failing(answer: Answer) -> Answer:
+        body = {**json.loads(answer.body), "ok": False, "reason": "internal error"}
+        return Answer(200, json.dumps(body).encode())
+
+    service = Mortal({5: also_failing, 6: also_failing})
+    check_whole_run(play(service, runs_dir, clock))
     assert len(service.requests) == 71
+
+
+def test_a_refusal_that_repeats_the_state_as_it_was_is_no_move(
+    runs_dir: Path, clock: FakeClock
+) -> None:
+    def repeating(_: Answer) -> Answer:
+        sent = json.loads(service.requests[-1][1])["stateToken"]
+        return Answer(200, json.dumps({"ok": False, "stateToken": sent, "score": 0}).encode())
+
+    service = Mortal({2: repeating})
+    outcome = play(service, runs_dir, clock)
+    check_whole_run(outcome)
+    assert len([*journal_lines(outcome.path, "refused")]) == 1
 
 
 def test_a_budget_suspends_the_run_and_the_next_start_goes_on(
@@ -398,7 +536,7 @@ def test_a_refusal_is_written_whatever_its_reason_holds(
     (refused,) = journal_lines(outcome.path, "refused")
     assert list(refused) == ["seq", "ts", "event", "action", "reason"]
     text = reason if isinstance(reason, str) else json.dumps(reason)
-    assert refused["reason"] == text[:200]
+    assert refused["reason"] == text[:500]
 
 
 # A disk that does not take it
@@ -614,7 +752,7 @@ def test_a_fresh_run_passes_damage_by_and_says_what_it_leaves(
     assert outcome.path != path
     assert path.read_bytes() == content
     (notice,) = watcher.notices
-    assert "leaving a run that cannot be gone on with" in notice
+    assert "leaving a run that cannot be resumed" in notice
     assert str(path) in notice
 
 
@@ -642,7 +780,7 @@ def test_a_fresh_run_gives_one_that_lacks_its_last_line_alone_that_line(
     assert outcome.path != path
     assert not any("leaving" in notice for notice in watcher.notices)
     assert last_event(path)["event"] == "run.ended"
-    assert recover(path).ledger.is_over
+    assert recover(path).run.is_over
 
 
 def test_a_fresh_run_passes_by_one_that_it_may_not_write(
@@ -718,7 +856,7 @@ def test_a_resumed_run_takes_the_threshold_of_its_call(runs_dir: Path, clock: Fa
     outcome = play(Mortal(), runs_dir, clock, Call(bank_at=4000))
     assert outcome.path == path
     assert outcome.exit_code == 0
-    assert outcome.ledger.state.score == 3030 + 4 * 265
+    assert outcome.run.state.score == 3030 + 4 * 265
     (resumed,) = journal_lines(path, "run.resumed")
     assert (resumed["bank_at"], resumed["bank_rule"]) == (4000, "at-least")
 
@@ -781,7 +919,7 @@ def test_where_only_the_end_is_missing_it_is_written_and_nothing_is_sent(
     assert written["end_reason"] == end_reason
     assert {**written, "ts": 0} == {**json.loads(end), "ts": 0}
     assert path.read_bytes().startswith(whole[: -len(end)])
-    assert recover(path).ledger.is_over
+    assert recover(path).run.is_over
 
 
 def test_where_the_end_is_missing_after_a_suspension_it_is_written_too(

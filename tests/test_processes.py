@@ -37,7 +37,7 @@ from harness import (
 from standins import Reply, Request, StandIn, drip, hang, journal_lines, message, reply
 
 from bot.journal.lock import lock_path
-from bot.journal.recover import recover
+from bot.verify import recover
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +59,8 @@ def check_whole_run(folder: Path, bank_at: int = 3030) -> Path:
     assert awards == bank_at
     recovered = recover(path)
     assert recovered.cut_bytes == 0
-    assert recovered.ledger.is_over
-    assert recovered.ledger.state.score == bank_at
+    assert recovered.run.is_over
+    assert recovered.run.state.score == bank_at
     return path
 
 
@@ -229,18 +229,14 @@ def test_a_second_interrupt_ends_the_bot_at_once(tmp_path: Path) -> None:
     assert actions_of(path) == unbroken_actions()[: UP_TO - 1]
 
 
-def test_signals_over_and_over_do_not_put_off_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_second_signal_ends_the_bot_at_once(second: int, tmp_path: Path) -> None:
     with stuck_bot(tmp_path, hang()) as (process, _):
-        deadline = time.monotonic() + STOP_S
-        code = None
-        while code is None and time.monotonic() < deadline:
-            process.send_signal(signal.SIGTERM)
-            try:
-                code = process.wait(0.3)
-            except subprocess.TimeoutExpired:
-                continue
-    assert code == 143
-    check_suspended(tmp_path, 143)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)  # two that are sent at once may come as one
+        process.send_signal(second)
+        code = end_within(process, 1.0)
+    assert code in (128 + second, 143)  # it may have heeded the first by then
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -276,7 +272,7 @@ def test_a_signal_in_the_middle_of_a_fast_local_run_suspends_it(
     assert last_event(path)["event"] == "run.suspended"
     again = run_bot(tmp_path, "--local", *flags(bank_at=21050))
     assert again.returncode == 0
-    assert recover(path).ledger.is_over
+    assert recover(path).run.is_over
 
 
 def test_a_run_that_is_killed_25_times_ends_with_every_point(tmp_path: Path) -> None:
@@ -352,6 +348,9 @@ SHELLS: Final = {
     "stdout read-only": "1</dev/null",
 }
 
+LOSING_THE_RESULT: Final = ("stdout full", "both full", "stdout read-only")
+"""What keeps the result for programs from being written."""
+
 ENVIRONMENTS: Final[Mapping[str, Mapping[str, str | None]]] = {
     "POSIX": {"LC_ALL": "POSIX"},
     "an ASCII encoding": {"PYTHONIOENCODING": "ascii"},
@@ -392,7 +391,8 @@ def test_a_stream_that_takes_nothing_does_not_touch_the_game(
         assert process.returncode == 75
         assert last_event(path)["event"] == "run.suspended"
     else:
-        assert process.returncode == 0
+        is_lost = redirection in {SHELLS[name] for name in LOSING_THE_RESULT}
+        assert process.returncode == (74 if is_lost else 0)
         check_whole_run(tmp_path)
 
 
@@ -451,7 +451,7 @@ def test_a_poor_environment_does_not_touch_the_game(
 
 def test_what_a_service_says_never_moves_the_terminal_of_the_log(tmp_path: Path) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\u2028\x9b1m\r\n\x00"
-    answer = reply(401, {"reason": evil})
+    answer = reply(401, {"reason": f"invalid token {evil}"})
     with StandIn(Turning(answer)) as server:
         process = run_bot(tmp_path, *flags(base_url=server.url, max_rps=0, log_format="text"))
     assert process.returncode == 77

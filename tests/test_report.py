@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import re
+from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,27 +17,22 @@ from hypothesis import strategies as st
 from sample_runs import BEGAN, HOSTILE, RUN_ID, SampleRun, a_night, hostile_run
 
 from bot import rules, strategy
-from bot.cli import reporting
-from bot.cli.process import run
-from bot.errors import NotAJournal, UsageError
+from bot.errors import NotAJournal
 from bot.journal import events
 from bot.journal.events import ActionTaken, Retried
-from bot.journal.lock import lock
 from bot.journal.reader import parse_line, read_lines
-from bot.report import boards, headline, incidents, page
-from bot.report.axes import TimeAxis
+from bot.replay.summary import summarise, summarise_all
+from bot.report import boards, charts, incidents, page
 from bot.report.boards import BoardLog
-from bot.report.draw import draw
-from bot.report.in_all import histogram
-from bot.report.incidents import Incidents, Moment
-from bot.report.overview import overview_page, summarize
+from bot.report.charts import draw, log_axis
+from bot.report.headline import label
+from bot.report.incidents import Incidents, Moment, visible
+from bot.report.overview import overview_page
 from bot.report.page import for_script, run_page
-from bot.report.story import Story, read_story
-from bot.report.text import count_of, duration, visible, visible_lines
-from bot.report.timeline import Timeline, bin_width, quantile
-from bot.report.vega import log_axis
-from bot.rules import FLIPS, RESTART
+from bot.report.story import quantile, read_story
+from bot.rules import FLIPS, RESTART, State
 from bot.strategy import Goal
+from bot.words import duration
 
 pytestmark = pytest.mark.slow
 
@@ -72,8 +68,8 @@ class Elements(HTMLParser):
         return [attributes for tag, attributes in self.found if tag == name]
 
 
-def page_of(path: Path, *, is_running: bool = False) -> str:
-    return run_page(read_story(path), NOW, is_running=is_running)
+def page_of(path: Path) -> str:
+    return run_page(read_story(path), NOW)
 
 
 def data_of(text: str) -> dict[str, Any]:
@@ -100,28 +96,7 @@ def sample(tmp_path: Path) -> Iterator[SampleRun]:
         yield made
 
 
-# -- words and numbers ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 ms"),
-        (0.0996, "100 ms"),
-        (0.1, "0.1 s"),
-        (59.94, "59.9 s"),
-        (59.96, "1 min 00 s"),
-        (60, "1 min 00 s"),
-        (3599.4, "59 min 59 s"),
-        (3599.6, "1 h 00 min"),
-        (3720, "1 h 02 min"),
-        (3600 * 47.99, "47 h 59 min"),
-        (86400 * 2 + 3 * 3600, "2 d 3 h"),
-        (86400 * 12345, "12,345 d 0 h"),
-    ],
-)
-def test_a_duration_reads_as_people_say_it(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+# -- words ----------------------------------------------------------------------
 
 
 def test_what_cannot_be_seen_is_escaped_and_what_can_is_kept() -> None:
@@ -133,15 +108,6 @@ def test_what_cannot_be_seen_is_escaped_and_what_can_is_kept() -> None:
 def test_a_long_text_is_cut_and_says_so() -> None:
     assert visible("x" * 501) == "x" * 499 + "…"
     assert visible("x" * 500) == "x" * 500
-    assert visible_lines("ab\ncd\tef", 7) == "ab\ncd\\t…"
-
-
-def test_one_thing_is_not_many() -> None:
-    assert [count_of(1, "board"), count_of(0, "board"), count_of(4000, "retry", "retries")] == [
-        "1 board",
-        "0 boards",
-        "4,000 retries",
-    ]
 
 
 @given(st.recursive(st.text() | st.integers() | st.none(), st.lists))
@@ -156,85 +122,50 @@ def test_any_value_stands_in_a_script_and_comes_back(value: object) -> None:
 
 
 def stamp(seconds: float) -> str:
-    moment = datetime(2026, 11, 30, 3, tzinfo=UTC) + timedelta(seconds=seconds)
+    moment = BEGAN + timedelta(seconds=seconds)
     return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"
 
 
-def timeline_of(times: list[float], resumed: tuple[int, ...] = ()) -> Timeline:
-    timeline = Timeline()
-    for place, time in enumerate(times):
-        timeline.tick(stamp(time), is_sitting=place in resumed)
-        timeline.answer(place, float(place))
-    return timeline
+def test_a_break_between_sittings_is_cut_out_of_the_time(sample: SampleRun) -> None:
+    sample.act(elapsed_ms=1000)
+    sample.act(elapsed_ms=1000)
+    sample.suspend("a budget", 75)
+    sample.resume(7200)
+    sample.act(elapsed_ms=1500)
+    story = read_story(sample.path)
+    assert story.run.seconds == 3.5
+    assert [sitting.at for sitting in story.sittings] == [0, 2]
+    assert story.wall(1.5) == BEGAN + timedelta(seconds=1.5)
+    assert story.wall(2.5) == BEGAN + timedelta(seconds=7202.5)
 
 
-def test_a_break_between_sittings_is_cut_out_of_the_time() -> None:
-    timeline = timeline_of([0, 1, 2, 7202, 7203.5], resumed=(3,))
-    assert timeline.played == 3.5
-    assert [sitting.gap_s for sitting in timeline.sittings] == [0, 7200]
-    assert timeline.wall(1.5) == datetime(2026, 11, 30, 3, 0, 1, 500_000, UTC)
-    assert timeline.wall(2.5) == datetime(2026, 11, 30, 5, 0, 2, 500_000, UTC)
+def test_the_last_moment_that_there_is_comes_after_all_others(sample: SampleRun) -> None:
+    assert read_story(sample.path).wall(1e300) == datetime.max.replace(tzinfo=UTC)
 
 
-def test_a_clock_that_was_set_back_takes_no_time_away() -> None:
-    assert timeline_of([10, 12, 5, 6]).played == 3
-
-
-def test_the_time_played_is_the_ledgers(night: Path) -> None:
-    story = read_story(night)
-    assert story.timeline.played == story.ledger.seconds
-
-
-@given(
-    st.lists(st.floats(0, 500).map(lambda step: round(step, 3)), min_size=1, max_size=60),
-    st.integers(1, 40),
-)
+@pytest.mark.parametrize("most", [1, 7, 20, 160, 1000])
 def test_bins_hold_every_request_once_and_are_no_more_than_asked_for(
-    steps: list[float], most: int
+    night: Path, most: int
 ) -> None:
-    times = [sum(steps[:count]) for count in range(len(steps))]
-    timeline = timeline_of(times)
-    bins = list(timeline.bins(most))
+    story = read_story(night)
+    bins = list(story.bins(most))
     assert len(bins) <= most
-    assert sum(b.requests for b in bins) == len(times)
-    assert sum(len(b.answers_ms) for b in bins) == len(times)
-    assert [b.end for b in bins[:-1]] == [b.begin for b in bins[1:]]
-    assert bins[0].begin == 0
-    assert bins[-1].end == timeline.played
-    assert bins[-1].score == len(times) - 1
+    assert sum(b.requests for b in bins) == story.run.requests
+    assert sum(b.failures for b in bins) == story.run.retries + story.run.refusals
+    assert sum(len(b.answers_ms) for b in bins) == story.run.actions
+    assert [b.end for b in bins[:-1]] == pytest.approx([b.begin for b in bins[1:]])
+    assert (bins[0].begin, bins[-1].end) == (0, story.run.seconds)
+    assert bins[-1].score == story.run.score
 
 
-def test_a_short_rest_belongs_to_the_last_bin() -> None:
-    bins = list(timeline_of([0, 1, 2, 3, 4, 4.01]).bins(4))
-    assert [(b.begin, b.end, b.requests) for b in bins] == [(0, 2, 2), (2, 4.01, 4)]
-
-
-@given(st.floats(0, 1e10), st.integers(1, 500))
-def test_bins_are_wide_enough(seconds: float, most: int) -> None:
-    assert seconds <= bin_width(seconds, most) * most * (1 + 1e-9)
-
-
-def test_a_run_without_a_request_has_no_bins() -> None:
-    assert list(Timeline().bins(5)) == []
-
-
-def test_a_run_of_thirty_years_has_bins_too() -> None:
-    timeline = timeline_of([0, 1e9])
-    assert len(list(timeline.bins(20))) <= 20
+def test_a_bin_without_time_has_no_rate(sample: SampleRun) -> None:
+    assert {b.rate for b in read_story(sample.path).bins(5)} == {0.0}
 
 
 def test_quantiles_are_values_of_the_list() -> None:
     assert quantile([], 0.5) == 0
     assert quantile([1, 2, 3, 4], 0.5) == 3
     assert quantile(list(range(100)), 0.99) == 99
-
-
-@given(st.lists(st.floats(0, 1e9), min_size=1).map(sorted))
-def test_a_histogram_counts_every_answer(ordered: list[float]) -> None:
-    bars = histogram(ordered)
-    assert sum(count for *_, count in bars) == len(ordered)
-    assert len(bars) <= 81
-    assert bars[-1][1] * (1 + 1e-9) >= ordered[-1]
 
 
 @given(st.floats(0, 1e9), st.floats(0, 1e9))
@@ -248,22 +179,15 @@ def test_a_logarithmic_axis_has_room(low: float, high: float) -> None:
 # -- boards ----------------------------------------------------------------------------------
 
 
-def actions_of(path: Path) -> Iterator[ActionTaken]:
-    for line in read_lines(path):
-        event = parse_line(line).event
-        if isinstance(event, ActionTaken):
-            yield event
-
-
 def test_the_player_has_every_state_that_the_rules_have(sample: SampleRun) -> None:
     states = {(1, 0): rules.fresh()}
     place = (1, 0)
     wasted = [FLIPS[0], FLIPS[0], RESTART, *[FLIPS[1]] * 8]
     while not sample.is_over:
-        state = sample.ledger.state
+        state = sample.run.state
         action = wasted.pop() if wasted and state.phase == rules.PLAYING else None
         sample.act(action)
-        after = sample.ledger.state
+        after = sample.run.state
         place = (after.board_number, 0 if after.board_number != place[0] else place[1] + 1)
         states[place] = after
     data = data_of(page_of(sample.path))
@@ -291,27 +215,18 @@ def test_the_player_has_every_state_that_the_rules_have(sample: SampleRun) -> No
     }
 
 
-def action_line(**fields: Any) -> ActionTaken:
-    line = ActionTaken(
-        1, {"type": "flip", "count": 1}, "t", 0, 0, "playing", 1, 1, [2, -1, 3], 1, 5, 3, 1, 1.0
-    )
-    return line._replace(**fields)
+def on_board(number: int, **fields: Any) -> State:
+    return replace(rules.fresh(), board_number=number, **fields)
 
 
 def test_a_board_whose_beginning_is_lost_begins_where_it_is_first_seen() -> None:
     log = BoardLog()
-    log.take(action_line(), 1)
-    log.take(action_line(board=7, template=7, garland=[1, 2, 3, 4, -5]), 2)
+    lost = on_board(7, template_index=7, garland=(1, 2, 3, 4, -5))
+    log.take("1", rules.fresh(), on_board(1, moves_used=1), 1)
+    log.take("1", on_board(1, moves_used=1), lost, 2)
     first, second = log.boards()
     assert (first.number, second.number, second.at) == (1, 7, 2)
     assert list(log.plays)[second.play].garland == (1, 2, 3, 4, -5)
-
-
-def test_what_is_no_garland_is_not_drawn() -> None:
-    log = BoardLog()
-    log.take(action_line(garland=[10**40, 0]), 1)
-    log.boards()
-    assert [step.garland for play in log.plays for step in play.steps] == [()]
 
 
 def test_a_page_of_any_run_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,11 +234,11 @@ def test_a_page_of_any_run_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boards, "MAX_STEPS", 50)
     log = BoardLog()
     for number in range(1, 101):
-        for step in range(3):
-            log.take(action_line(board=number, garland=[number % 2 or -1], moves_used=step), 0)
-            log.take(action_line(board=number, moves_used=number), 0)
+        state = on_board(number)
+        for _ in range(6):
+            log.take("1", state, on_board(number, moves_used=number), 0)
         if number < 100:
-            log.take(action_line(action={"type": "next"}, board=number + 1), number)
+            log.take("next", state, on_board(number + 1), number)
     listed = log.boards()
     assert [board.number for board in listed] == [*range(1, 11), *range(90, 101)]
     assert log.left_out == 79
@@ -336,12 +251,11 @@ def test_a_page_of_any_run_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_largest_data_that_a_page_can_have_is_under_five_megabytes() -> None:
     log = BoardLog()
+    garland = (-1, -2, -3, -4, -5)
     for number in range(1, boards.MAX_BOARDS + 2):
-        log.take(action_line(board=number, moves_used=number, garland=[-1, -2, -3, -4, -5]), 0)
-        log.take(
-            action_line(action={"type": "next"}, board=number + 1, template=8, score=10**7),
-            number * 1.123,
-        )
+        state = on_board(number, moves_used=number, garland=garland, score=10**7)
+        log.take("1", state, state, 0)
+        log.take("next", state, on_board(number + 1, template_index=8), number * 1.123)
     assert log.left_out > 0
     size = len(for_script(log.boards())) + len(for_script(list(log.plays)))
     assert size < 5_000_000
@@ -354,37 +268,63 @@ def moment(at: float, line: int = 1) -> Moment:
     return Moment(line, stamp(at), at, 0, (0, 0))
 
 
-def retried(cause: str, wait_s: float = 1) -> Retried:
-    return Retried({"type": "flip", "count": 2}, 1, cause, 503, "<busy>", wait_s)
+def retried(cause: str, wait_s: float = 1, *, status: int | None = 503) -> Retried:
+    return Retried({"type": "flip", "count": 2}, 1, cause, status, "<busy>", wait_s)
+
+
+def rows_of(log: Incidents) -> list[tuple[str, int]]:
+    return [(row.told.text, row.count) for _, row in log.rows()]
 
 
 def test_alike_incidents_that_follow_closely_are_one_row() -> None:
     log = Incidents()
     for number in range(30):
-        log.take(retried("HTTP 503"), moment(number * 10))
-        log.take(retried(f"other {number % 2}"), moment(number * 10))
-    log.take(retried("HTTP 503"), moment(290 + 901))
-    rows = [(row.cause.text, row.count, row.wait_s) for _, row in log.rows()]
-    assert rows == [
-        ("HTTP 503", 30, 30),
-        ("other 0 (HTTP 503)", 15, 15),
-        ("other 1 (HTTP 503)", 15, 15),
-        ("HTTP 503", 1, 1),
-    ]
+        log.take(retried("HTTP 503"), moment(number * 10), 0)
+        log.take(retried("other one"), moment(number * 10), 0)
+    log.take(retried("HTTP 503"), moment(290 + 901), 0)
+    assert rows_of(log) == [("HTTP 503", 30), ("other one (HTTP 503)", 30), ("HTTP 503", 1)]
+    assert [row.wait_s for _, row in log.rows()] == [30, 30, 1]
+    assert [row.count for row in log.causes.values()] == [31, 30]
+
+
+def test_an_answer_that_was_cut_at_another_byte_is_no_other_cause() -> None:
+    log = Incidents()
+    for number in range(9):
+        cut = f"the answer was cut off after {number} bytes"
+        log.take(retried(cut), moment(number), 0)
+        log.take(retried(cut, status=None), moment(number), 0)
+        log.take(events.Refused({"type": "next"}, f'{{"ok":false,"re{"a" * number}'), moment(0), 0)
+    assert [count for _, count in rows_of(log)] == [9, 9, 9]
+    assert [row.count for row in log.causes.values()] == [9, 9, 9]
+    assert rows_of(log)[0][0] == "the answer was cut off after 0 bytes (HTTP 503)"
+
+
+def test_statuses_are_told_apart_and_so_are_kinds_of_trouble_without_one() -> None:
+    log = Incidents()
+    for cause, status in [("HTTP 502 x", 502), ("HTTP 503 x", 503), ("slow", None), ("no", None)]:
+        log.take(retried(cause, status=status), moment(0), 0)
+    assert [count for _, count in rows_of(log)] == [1, 1, 1, 1]
 
 
 def test_a_run_that_fails_in_a_thousand_ways_has_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incidents, "MAX_CAUSES", 100)
+    monkeypatch.setattr(incidents, "MAX_KINDS", 100)
     monkeypatch.setattr(incidents, "MAX_MARKS", 50)
     log = Incidents()
     for number in range(5000):
-        log.take(retried(f"cause {number}"), moment(number))
+        log.take(retried("cause " + "x" * (number % 70), status=number), moment(number), 0)
     rows = list(log.rows())
     assert [number for number, _ in rows] == [*range(100), *range(4900, 5000)]
     assert log.left_out == 4800
-    assert log.total == 5000
+    assert log.counts.total() == 5000
     assert len(log.marks) == 50
     assert len(log.causes) == 100
+
+
+def test_what_no_one_could_wait_for_counts_as_the_longest_wait() -> None:
+    log = Incidents()
+    log.take(retried("x", 1.7e308), moment(0), 0)
+    log.take(retried("x", 1.7e308), moment(0), 0)
+    assert [row.wait_s for _, row in log.rows()] == [2.0**54]
 
 
 @pytest.mark.parametrize(
@@ -415,11 +355,18 @@ def test_a_run_that_fails_in_a_thousand_ways_has_few_rows(monkeypatch: pytest.Mo
 def test_an_incident_says_what_it_was(event: events.Event, kind: str, text: str) -> None:
     told = incidents.tell(event, 0)
     assert told is not None
-    assert (told[0].kind, told[0].text) == (kind, text)
+    assert (told.kind, told.text) == (kind, text)
 
 
 def test_an_action_is_no_incident() -> None:
-    assert incidents.tell(action_line(), 0) is None
+    line = ActionTaken(1, {"type": "next"}, "t", 0, 0, "playing", 1, 1, [2, -1, 3], 1, 5, 3, 1, 1.0)
+    assert incidents.tell(line, 0) is None
+
+
+def test_a_request_that_is_no_action_is_named_as_it_stands() -> None:
+    told = incidents.tell(events.Refused({"type": "flip", "count": "<b>" * 99}, "no"), 0)
+    assert told is not None
+    assert told.what == '{"type": "flip", "count": "' + "<b>" * 17 + "<…"
 
 
 # -- the page --------------------------------------------------------------------------------
@@ -436,7 +383,7 @@ def test_the_headline_tells_how_the_run_went(night: Path, night_page: str) -> No
 
 def table_after(text: str, title: str) -> list[list[str]]:
     """Return the rows of the table of numbers of a chart."""
-    match = re.search(f"Numbers of “{title}”.*?<tbody>(.*?)</tbody>", text, re.DOTALL)
+    match = re.search(f"<summary>[^<]*{title}.*?<tbody>(.*?)</tbody>", text, re.DOTALL)
     assert match is not None
     rows = re.findall(r"<tr>(.*?)</tr>", match[1], re.DOTALL)
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
@@ -459,8 +406,6 @@ def test_the_charts_come_with_their_numbers(night: Path, night_page: str) -> Non
     times = table_after(night_page, "Answer times over time")
     assert sum(number(row[3]) for row in times) == len(answers)
 
-    spread = table_after(night_page, "Distribution of answer times")
-    assert sum(number(row[1]) for row in spread) == len(answers)
     middle = answers[len(answers) // 2]
     assert f"Half of all answers came within {middle:.3g} ms" in night_page
 
@@ -473,7 +418,7 @@ def test_the_charts_come_with_their_numbers(night: Path, night_page: str) -> Non
 
 def test_the_answer_times_are_quantiles_of_each_stretch(night: Path, night_page: str) -> None:
     rows = table_after(night_page, "Answer times over time")
-    for row, b in zip(rows, read_story(night).timeline.bins(20), strict=True):
+    for row, b in zip(rows, read_story(night).bins(20), strict=True):
         if not b.answers_ms:
             assert row[1:] == ["none", "none", "0"]
             continue
@@ -483,15 +428,19 @@ def test_the_answer_times_are_quantiles_of_each_stretch(night: Path, night_page:
 
 
 def test_the_rates_are_requests_over_time(night: Path, night_page: str) -> None:
-    bins = list(read_story(night).timeline.bins(20))
+    bins = list(read_story(night).bins(20))
     rates = [row[1] for row in table_after(night_page, "Requests a second")]
     assert rates == [f"{b.requests / (b.end - b.begin):,.1f}" for b in bins]
 
 
-def test_every_chart_has_a_picture_for_a_screen_and_one_for_a_phone(night_page: str) -> None:
-    plots = [a for a in Elements(night_page).named("div") if "plot" in str(a.get("class"))]
-    assert [plot["class"] for plot in plots] == ["plot wide", "plot narrow"] * 5
+def test_every_chart_is_one_picture_that_scales(night_page: str) -> None:
+    elements = Elements(night_page)
+    plots = [a for a in elements.named("div") if a.get("class") == "plot"]
+    assert len(plots) == 3
     assert all(plot["role"] == "img" and plot["aria-label"] for plot in plots)
+    pictures = [a for a in elements.named("svg") if a.get("viewbox") and "class" not in a]
+    assert len([a for a in pictures if "id" not in a]) == 3
+    assert not [a for a in pictures if "width" in a]
 
 
 def test_pictures_share_no_id_and_hold_no_style(night_page: str) -> None:
@@ -559,24 +508,35 @@ def test_a_hostile_service_gets_no_word_in_as_markup(tmp_path: Path) -> None:
 
 
 def test_a_hostile_service_gets_no_word_in_the_overview(tmp_path: Path) -> None:
-    story = read_story(hostile_run(tmp_path))
-    text = overview_page(tmp_path / HOSTILE[:40], [summarize(story, is_running=False)], NOW)
-    elements = Elements(text)
+    run = summarise(hostile_run(tmp_path))
+    elements = Elements(overview_page(tmp_path / HOSTILE[:40], [run], NOW, {f"{RUN_ID}.html"}))
     assert not elements.named("script")
     assert not elements.named("img")
     assert "<script>alert(1)" in elements.text
 
 
+def test_a_description_that_would_swell_is_cut(tmp_path: Path) -> None:
+    spec: object = [1] * 1_000_000
+    for _ in range(80):
+        spec = [spec]
+    with SampleRun(tmp_path, Goal(21_050), spec=spec) as made:
+        made.play(3)
+    text = page_of(made.path)
+    assert "What the service says of the game" in text
+    assert len(text) < 150_000
+
+
 # -- runs that are not over, or not whole ----------------------------------------------------
 
 
-def label_of(path: Path, *, is_running: bool = False) -> str:
-    return headline.standing(read_story(path), is_running=is_running).label
+def label_of(path: Path) -> str:
+    return label(read_story(path).summary)[0]
 
 
 def test_an_unfinished_run_says_so_and_shows_what_there_is(sample: SampleRun) -> None:
     sample.play(100)
     sample.suspend("stopped by SIGTERM", 143)
+    sample.close()
     text = Elements(page_of(sample.path)).text
     assert "This run is not over. Its last sitting ended: stopped by SIGTERM (exit 143)." in text
     assert "Verified so far" in text
@@ -586,14 +546,14 @@ def test_an_unfinished_run_says_so_and_shows_what_there_is(sample: SampleRun) ->
 
 def test_a_run_that_was_killed_says_so(sample: SampleRun) -> None:
     sample.play(100)
+    sample.close()
     assert "ended without a word, as a kill or a power cut ends one" in page_of(sample.path)
 
 
 def test_a_run_that_is_being_played_says_so(sample: SampleRun) -> None:
     sample.play(10)
-    text = page_of(sample.path, is_running=True)
-    assert "a bot plays it now" in text
-    assert label_of(sample.path, is_running=True) == "Playing now"
+    assert "a bot plays it now" in page_of(sample.path)
+    assert label_of(sample.path) == "Playing now"
 
 
 def test_a_run_that_was_given_up_says_so(sample: SampleRun) -> None:
@@ -619,18 +579,28 @@ def test_banking_on_the_last_leaf_is_short_of_the_threshold(sample: SampleRun) -
     sample.act(RESTART)
     for count in (1, 1, 1, 3):
         sample.act(FLIPS[count - 1])
-    assert strategy.decide(sample.ledger.state, sample.goal) == rules.BANK
+    assert strategy.decide(sample.run.state, sample.goal) == rules.BANK
     sample.act()
     sample.end()
     assert label_of(sample.path) == "Banked short"
     assert "short of the 21,050 that were asked for" in page_of(sample.path)
 
 
-def test_a_run_that_lacks_only_its_last_line_is_banked(sample: SampleRun) -> None:
+def test_a_run_that_lacks_only_its_last_line_says_so(sample: SampleRun) -> None:
     while not sample.is_over:
         sample.play(1000)
-    assert label_of(sample.path) == "Banked"
+    sample.close()
+    assert label_of(sample.path) == "Stopped"
+    assert "its last line is missing; the next call writes it" in page_of(sample.path)
     assert "Verified so far" in page_of(sample.path)
+
+
+def test_a_run_that_goes_on_says_how_long_it_takes(sample: SampleRun) -> None:
+    sample.play(100)
+    sample.close()
+    eta_s = read_story(sample.path).summary.eta_s
+    assert eta_s is not None
+    assert f"At this pace it takes {duration(eta_s)} more." in page_of(sample.path)
 
 
 def test_a_damaged_run_says_where_and_shows_what_there_is(tmp_path: Path, night: Path) -> None:
@@ -645,6 +615,18 @@ def test_a_damaged_run_says_where_and_shows_what_there_is(tmp_path: Path, night:
     assert "State Damaged" in text
     assert "Journal Not verified" in text
     assert "Points over time" in text
+
+
+@pytest.mark.parametrize("first", [b"", b"garbage\n"], ids=["lost", "broken"])
+def test_a_run_without_its_first_line_is_shown_as_far_as_it_can_be(
+    tmp_path: Path, night: Path, first: bytes
+) -> None:
+    path = tmp_path / night.name
+    path.write_bytes(first + b"".join(night.read_bytes().splitlines(keepends=True)[1:]))
+    text = page_of(path)
+    assert "State Damaged" in Elements(text).text
+    assert "the 55 minutes of this call are used up (exit 75)" in text
+    assert len(data_of(text)["boards"]) > 40
 
 
 def test_a_run_with_far_too_many_faults_is_read_no_further(tmp_path: Path, night: Path) -> None:
@@ -673,22 +655,12 @@ def test_a_torn_last_line_is_no_damage(tmp_path: Path, night: Path) -> None:
     assert "State Stopped" in text
 
 
-@pytest.mark.parametrize("content", [b"", b'{"seq":0,"ts":"2026-'], ids=["no byte", "no line"])
-def test_an_empty_run_says_so(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b'{"seq":0,"ts":"2026-', b"garbage\n"])
+def test_a_file_without_a_line_of_a_journal_is_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / f"{RUN_ID}.jsonl"
     path.write_bytes(content)
-    text = Elements(page_of(path)).text
-    assert "Nothing was played." in text
-    assert "its first line was never written whole" in text
-    assert "nothing to draw yet" in text
-    assert data_of(page_of(path))["boards"] == []
-
-
-def test_a_run_whose_only_line_is_broken_is_damaged(tmp_path: Path) -> None:
-    path = tmp_path / f"{RUN_ID}.jsonl"
-    path.write_bytes(b"garbage\n")
-    assert label_of(path) == "Damaged"
-    assert "line 1" in page_of(path)
+    with pytest.raises(NotAJournal, match="is no journal"):
+        read_story(path)
 
 
 def test_a_run_of_one_line_has_no_charts_and_one_board(sample: SampleRun) -> None:
@@ -709,7 +681,7 @@ def test_a_zip_that_ends_in_the_middle_is_shown_up_to_there(tmp_path: Path, nigh
     path.write_bytes(zipped[: len(zipped) // 2])
     story = read_story(path)
     assert story.lines > 10
-    assert headline.standing(story).label == "Damaged"
+    assert label(story.summary)[0] == "Damaged"
 
 
 def test_a_file_of_another_kind_is_no_run(tmp_path: Path) -> None:
@@ -719,19 +691,9 @@ def test_a_file_of_another_kind_is_no_run(tmp_path: Path) -> None:
         read_story(path)
 
 
-def test_the_word_of_a_service_that_was_followed_is_told(sample: SampleRun) -> None:
-    sample.play(3)
-    sample.fail("the answer differs", 200)
-    sample.diverge("score", 7)
-    sample.act()
-    assert "In 1 action the service contradicted the rules and its word was taken" in page_of(
-        sample.path
-    )
-
-
 def numbers_of_any_size(line: dict[str, Any]) -> dict[str, Any]:
     return {
-        key: 10**300 if type(value) is int and key not in ("seq", "journal_version") else value
+        key: 2**53 - 1 if type(value) is int and key not in ("seq", "journal_version") else value
         for key, value in line.items()
     }
 
@@ -745,8 +707,14 @@ def numbers_of_any_size(line: dict[str, Any]) -> dict[str, Any]:
         lambda line: line | ({"garland": []} if "garland" in line else {}),
         lambda line: line | ({"elapsed_ms": 1.7e308} if "elapsed_ms" in line else {}),
         lambda line: line | ({"board": 0, "template": 99} if "board" in line else {}),
+        lambda line: line | ({"phase": "<b>"} if "phase" in line else {}),
+        lambda line: line | ({"action": {"type": "<b>", "count": []}} if "action" in line else {}),
+        lambda line: line | ({"leaves": -5, "garland": [10**40, 0]} if "leaves" in line else {}),
     ],
-    ids=["huge numbers", "the last year", "the first year", "no garland", "slow", "no board"],
+    ids=[
+        *("huge numbers", "the last year", "the first year", "no garland", "slow", "no board"),
+        *("no phase", "no action", "negative"),
+    ],
 )
 @pytest.mark.parametrize("place", [0, 100, 300])
 def test_any_line_that_can_be_read_can_be_shown(
@@ -759,7 +727,7 @@ def test_any_line_that_can_be_read_can_be_shown(
     path.write_text("\n".join(lines) + "\n")
     text = re.sub(r"<script.*", "", page_of(path), flags=re.DOTALL)
     assert "About the run" in text
-    assert re.findall(r"NaN|Infinity|undefined", text) == []
+    assert re.findall(r"NaN|Infinity|undefined|e\+\d\d", text) == []
 
 
 def test_a_threshold_out_of_sight_does_not_flatten_the_line(tmp_path: Path) -> None:
@@ -778,10 +746,9 @@ def test_a_picture_escapes_the_words_that_it_is_given() -> None:
             "text": {"field": "t"},
         },
     }
-    svg = draw(spec, "x")
+    svg = draw([spec], "x")
     assert 'data-tip="&lt;b&gt;&quot;&amp;"' in svg
-    assert svg.startswith('<svg width="')
-    assert not math.isnan(len(svg))
+    assert svg.startswith('<svg viewBox="')
 
 
 def test_pictures_of_one_page_keep_their_clips_apart() -> None:
@@ -791,7 +758,7 @@ def test_pictures_of_one_page_keep_their_clips_apart() -> None:
         "encoding": {"x": {"field": "x", "type": "quantitative"}},
     }
     for name in ("a", "b"):
-        svg = draw(spec, name)
+        svg = draw([spec], name)
         ids = re.findall(r' id="([^"]*)"', svg)
         assert ids
         assert all(one.startswith(f"{name}-") for one in ids)
@@ -808,61 +775,117 @@ def test_a_run_without_one_answer_has_its_requests_drawn(sample: SampleRun) -> N
     assert table_after(text, "Time and points by template")[0][-1] == "none cleared"
 
 
-def test_a_day_is_named_where_it_begins(sample: SampleRun) -> None:
+def test_a_moment_is_named_by_its_day_where_a_run_has_several(sample: SampleRun) -> None:
     for _ in range(40):
         sample.wait(3600)
         sample.act()
-    axis = TimeAxis(read_story(sample.path).timeline)
-    assert axis.title == "time of day in UTC"
+    axis = charts.TimeAxis(read_story(sample.path), "hours", 3600)
     assert axis.name(0) == "2026-11-30 01:52:07"
-    labels = axis.encoding(8)["axis"]["labelExpr"]
-    assert re.findall(r"\[\"(\S+)\", \"(.*?)\"\]", labels) == [
-        ("06:00", "30 Nov"),
-        ("00:00", "01 Dec"),
-    ]
+    assert (axis.at(7200), axis.channel("x")["axis"]["title"]) == (2, "hours played")
+    assert "hours played" in page_of(sample.path)
 
 
-@given(
-    st.lists(st.tuples(st.booleans(), st.floats(0, 90_000)), min_size=2, max_size=30),
-    st.integers(1, 10),
-)
-def test_an_axis_has_few_ticks_and_all_of_them_on_it(
-    steps: list[tuple[bool, float]], most: int
+def picture_of(text: str, name: str) -> str:
+    match = re.search(f'id="chart-{name}".*?(<svg.*?</svg>)', text, re.DOTALL)
+    assert match is not None
+    return match[1]
+
+
+def plot_width(svg: str) -> float:
+    match = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    assert match is not None
+    assert float(match[2]) < 2 * charts.HEIGHT  # axis and legend are below
+    return float(match[1])
+
+
+@pytest.mark.parametrize("place", [20, 300, 540])
+def test_scores_that_the_rules_contradict_are_not_drawn(
+    tmp_path: Path, night: Path, night_page: str, place: int
 ) -> None:
-    timeline = Timeline()
-    time = 0.0
-    for is_resumed, seconds in steps:
-        time += round(seconds, 3)
-        timeline.tick(stamp(time), is_sitting=is_resumed)
-    ticks = TimeAxis(timeline).encoding(most)["axis"]["values"]
-    assert len(ticks) <= 2 * most + 1
-    assert ticks == sorted(ticks)
-    assert all(0 <= tick <= timeline.played for tick in ticks)
+    lines = [json.loads(line) for line in night.read_text().splitlines()]
+    for line in [line for line in lines[place:] if line["event"] == "action"][:8]:
+        line["score"] = 99_999
+    path = tmp_path / night.name
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    text = page_of(path)
+    assert "score is 99999" in text
+    assert read_story(path)._scores == read_story(night)._scores
+    assert picture_of(text, "points") == picture_of(night_page, "points")
+
+
+def test_a_false_score_that_has_to_be_believed_neither_hides_the_line_nor_moves_the_plot(
+    tmp_path: Path, night: Path, night_page: str
+) -> None:
+    lines = night.read_text().splitlines()
+    lines[19:21] = ["lost", json.dumps(json.loads(lines[20]) | {"score": 99_999})]
+    path = tmp_path / night.name
+    path.write_text("\n".join(lines) + "\n")
+    svg = picture_of(page_of(path), "points")
+    assert plot_width(svg) == plot_width(picture_of(night_page, "points"))
+    assert len(heights_of_line(svg)) > 3
+
+
+def test_scores_beyond_the_last_one_are_cut_off_at_the_edge(night: Path, night_page: str) -> None:
+    story = read_story(night)
+    story._scores[200:260] = array("q", [99_999] * 60)
+    story.incidents.marks[:] = [mark._replace(score=99_999) for mark in story.incidents.marks]
+    svg = next(charts.build(story)).svg
+    assert re.findall(r'viewBox="[^"]*"', svg)[0] in picture_of(night_page, "points")
+
+
+def heights_of_line(svg: str) -> set[str]:
+    """Return the heights of the line of points, which has to be in the plot."""
+    paths = re.findall(r'd="([^"]*)" stroke="var\(--blue\)"', svg)
+    heights = re.findall(r",([-\d.]+)", "".join(paths))
+    assert all(0 <= float(height) <= charts.HEIGHT for height in heights[-3:])
+    return set(heights)
+
+
+def test_a_run_without_an_incident_has_its_points_drawn(sample: SampleRun) -> None:
+    sample.play(100)
+    svg = picture_of(page_of(sample.path), "points")
+    assert plot_width(svg) < 2 * charts.WIDTH
+    assert len(heights_of_line(svg)) > 10
+
+
+def test_incidents_that_coincide_keep_their_own_heights(sample: SampleRun) -> None:
+    sample.play(60)
+    sample.fail("HTTP 503", 503, wait_s=0)
+    sample.refuse("slow down")
+    sample.suspend("enough", 75)
+    sample.resume(10)
+    sample.play(60)
+    svg = picture_of(page_of(sample.path), "points")
+    marks = re.findall(
+        r'data-tip="[^"]*(?:retry|refusal|stop)" transform="translate\(([\d.]+),([\d.]+)\)', svg
+    )
+    assert len(marks) == 3
+    assert len({height for _, height in marks}) == 1
 
 
 # -- the overview ----------------------------------------------------------------------------
 
 
-def test_the_overview_has_a_row_and_a_line_for_each_run(tmp_path: Path, night: Path) -> None:
+def test_the_overview_has_a_row_for_each_run_and_a_link_where_its_page_is(
+    tmp_path: Path, night: Path
+) -> None:
     (tmp_path / night.name).write_bytes(night.read_bytes())
-    (tmp_path / "20261201T000000Z-seed9-0000.jsonl").write_bytes(b"")
+    (tmp_path / "20261201T000000Z-seed9-0000.jsonl").write_bytes(b"prose\n")
     with SampleRun(tmp_path, Goal(1000), run_id="20261129T000000Z-seed7-0001") as made:
         made.play(30)
-    code = run(["report", "--all", "--runs-dir", str(tmp_path), "--output", str(tmp_path / "o")])
-    assert code == 0
-    text = (tmp_path / "o").read_text(encoding="utf-8")
+    text = overview_page(tmp_path, summarise_all(tmp_path), NOW, {f"{RUN_ID}.html", "other.html"})
     rows = re.findall(r'<tr role="row">(.*?)</tr>', text, re.DOTALL)
     assert [re.findall(r"\d{8}T\d{6}Z", row)[0] for row in rows] == [
         "20261201T000000Z",
         "20261130T015207Z",
         "20261129T000000Z",
     ]
-    assert [("<svg" in row, "Empty" in row) for row in rows] == [
-        (False, True),
-        (True, False),
-        (True, False),
-    ]
+    labels = [re.findall(r'class="state (\w+)">([^<]*)', row) for row in rows]
+    assert labels == [[("bad", "Damaged")], [("good", "Banked")], [("open", "Stopped")]]
+    assert re.findall(r'href="([^"]*)"', "".join(rows)) == [f"{RUN_ID}.html"]
+    assert "is no journal" in rows[0]
     assert "21,050" in rows[1]
+    assert "to go" in rows[2]
     assert "3 runs, the newest first." in text
 
 
@@ -870,144 +893,31 @@ def test_the_overview_of_an_empty_folder_says_so(tmp_path: Path) -> None:
     assert "There are no runs in this folder." in overview_page(tmp_path, [], NOW)
 
 
-def test_a_journal_that_cannot_be_opened_has_a_row_too(tmp_path: Path) -> None:
-    (tmp_path / f"{RUN_ID}.jsonl").mkdir()
-    rows = list(reporting._summaries(tmp_path))
-    assert [(row.run_id, row.standing.label) for row in rows] == [(f"{RUN_ID}.jsonl", "Unreadable")]
-
-
-# -- the verb --------------------------------------------------------------------------------
-
-
-def test_the_verb_writes_the_page_and_prints_where(
-    night: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run(["report", "latest", "--runs-dir", str(night.parent)]) == 0
-    assert capsys.readouterr().out == f"{RUN_ID}.html\n"
-    assert [path.name for path in tmp_path.iterdir()] == [f"{RUN_ID}.html"]
-    assert "21,050 points banked" in (tmp_path / f"{RUN_ID}.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", ["path", "run id"])
-def test_a_run_is_named_by_its_path_or_its_id(night: Path, tmp_path: Path, name: str) -> None:
-    named = str(night) if name == "path" else RUN_ID
-    out = tmp_path / "page.html"
-    code = run(["report", named, "--runs-dir", str(night.parent), "--output", str(out)])
-    assert code == 0
-    assert out.is_file()
-
-
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    "line",
     [
-        ([], 2, "name a RUN"),
-        (["latest", "--all"], 2, "name a RUN"),
-        (["nowhere.jsonl"], 2, "nowhere.jsonl"),
-        (["latest", "--runs-dir", "nowhere"], 2, "nowhere"),
-        (["--all", "--runs-dir", "nowhere"], 2, "there is no runs folder nowhere"),
-        (["--all", "--runs-dir", "x" * 300], 74, "cannot read the runs folder xxx"),
-        ([RUN_ID, "--output", "x.jsonl"], 2, "a journal is never written over"),
-        ([RUN_ID, "--output", "x.jsonl.gz"], 2, "a journal is never written over"),
-        ([RUN_ID, "--output", "no/such/folder/x.html"], 2, "cannot write the report"),
-        ([RUN_ID, "--output", "x" * 300], 2, "x: File name too long"),
-        ([RUN_ID, "--output", "/dev/null/x.html"], 2, "x.html: Not a directory"),
+        b'{"seq":%s,"ts":"2026-11-30T01:52:07.000Z","event":"run.abandoned"}' % (b"9" * 4000),
+        b'{"seq":0,"spec":' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"seq":0,"run_id":"' + b"x" * 900_000 + b'"}',
+        b"\xff\x00" * 1000,
     ],
+    ids=["a number of 4,000 digits", "deep", "long", "no text"],
 )
-def test_what_cannot_be_done_is_told_in_one_line(
-    night: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    message: str,
+def test_no_file_takes_down_the_overview_or_swells_it(
+    tmp_path: Path, night: Path, line: bytes
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    folder = [] if "--runs-dir" in arguments else ["--runs-dir", str(night.parent)]
-    assert run(["report", *arguments, *folder]) == code
-    told = capsys.readouterr()
-    assert message in told.err
-    assert told.err.count("\n") == 1
-    assert told.out == ""
-    assert list(tmp_path.iterdir()) == []
+    (tmp_path / night.name).write_bytes(night.read_bytes())
+    first = night.read_bytes().splitlines()[0]
+    for number, lines in enumerate([[line], [first, line], [line, first], [first, line, line]]):
+        path = tmp_path / f"20261130T01520{number}Z-seed7-0000.jsonl"
+        path.write_bytes(b"\n".join([*lines, b""]))
+    text = overview_page(tmp_path, summarise_all(tmp_path), NOW)
+    assert text.count('class="state bad">Damaged') == 4
+    assert "21,050" in text
+    assert len(text) < 25_000
 
 
-@pytest.mark.parametrize("arguments", [[RUN_ID], ["--all"]], ids=["one", "all"])
-def test_without_the_extra_it_says_how_to_get_it(
-    night: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-) -> None:
-    monkeypatch.setattr(reporting, "PARTS", ("jinja2", "no_such_package"))
-    assert run(["report", *arguments, "--runs-dir", str(night.parent)]) == 78
-    assert capsys.readouterr().err == (
-        "sunpleat-bot: the report needs no_such_package; in the project's folder, "
-        "pip install '.[report]' brings it\n"
-    )
-
-
-def test_a_page_is_written_whole_or_not_at_all(
-    night: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "page.html"
-    out.write_text("before")
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", fail)
-    assert run(["report", str(night), "--output", str(out)]) == 2
-    monkeypatch.undo()
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
-        ("page.html", "before")
-    ]
-
-
-def test_only_the_newest_run_of_a_locked_seed_is_being_played(tmp_path: Path) -> None:
-    older, newer = "20261129T000000Z-seed7-0001", "20261130T000000Z-seed7-0002"
-    stories: list[Story] = []
-    for run_id, began in ((older, BEGAN - timedelta(days=1)), (newer, BEGAN)):
-        with SampleRun(tmp_path, Goal(1000), run_id=run_id, began=began) as made:
-            made.play(3)
-        stories.append(read_story(made.path))
-    assert [reporting._is_running(story) for story in stories] == [False, False]
-    with lock(tmp_path, "https://gameboard.gg", 7):
-        assert [reporting._is_running(story) for story in stories] == [False, True]
-
-
-def test_a_run_to_a_million_points_has_a_page_under_six_megabytes(tmp_path: Path) -> None:
+def test_a_run_to_a_million_points_has_a_page_under_600_kilobytes(tmp_path: Path) -> None:
     text = page_of(a_night(tmp_path))
     assert "1,000,225 points banked" in text
     assert len(text.encode()) < 600_000
-
-
-def test_a_report_never_takes_the_place_of_a_device(tmp_path: Path) -> None:
-    link = tmp_path / "page.html"
-    link.symlink_to("/dev/null")
-    with pytest.raises(UsageError, match="no file"):
-        reporting.write_page(link, "<p>")
-    assert Path("/dev/null").is_char_device()
-
-
-def test_a_report_with_a_long_name_is_written(tmp_path: Path) -> None:
-    page = tmp_path / f"{'x' * 250}.html"
-    reporting.write_page(page, "<p>")
-    assert [*tmp_path.iterdir()] == [page]
-
-
-def test_a_report_is_not_written_through_links_in_a_circle(tmp_path: Path) -> None:
-    link = tmp_path / "page.html"
-    link.symlink_to(link)
-    with pytest.raises(UsageError, match=r"cannot write the report .*page\.html: .*[Ll]oop"):
-        reporting.write_page(link, "<p>")
-
-
-def test_a_report_is_written_through_a_link(tmp_path: Path) -> None:
-    (tmp_path / "there.html").write_text("old")
-    link = tmp_path / "page.html"
-    link.symlink_to("there.html")
-    reporting.write_page(link, "<p>")
-    assert link.is_symlink()
-    assert (tmp_path / "there.html").read_text() == "<p>"

@@ -17,10 +17,11 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from bot import rules
 from bot.journal.events import ActionTaken
 from bot.journal.reader import parse_line, read_lines
-from bot.report.overview import overview_page, summarize
+from bot.replay.summary import summarise
+from bot.report.incidents import visible
+from bot.report.overview import overview_page
 from bot.report.page import run_page
 from bot.report.story import read_story
-from bot.report.text import visible
 from bot.rules import Action, State
 from bot.strategy import Goal
 
@@ -156,26 +157,37 @@ def test_nothing_is_wider_than_the_screen(chrome: Chrome, night_page: Path, widt
     chrome.execute_script("document.querySelectorAll('details').forEach((d) => (d.open = true))")
     widest = chrome.execute_script(
         "return Math.max(document.documentElement.scrollWidth, ...[...document.querySelectorAll("
-        "'body *:not(.scroll *, svg *, .unseen)')].map((e) => e.getBoundingClientRect().right))"
+        "'body *:not(.scroll *, .plot *, svg *, .unseen)')]"
+        ".map((e) => e.getBoundingClientRect().right))"
     )
     assert widest <= width
 
 
-@pytest.mark.parametrize(("width", "shown"), [(1280, "wide"), (390, "narrow")])
-def test_each_chart_is_drawn_once_for_the_screen_with_its_numbers(
-    chrome: Chrome, night_page: Path, width: int, shown: str
-) -> None:
+@pytest.mark.parametrize("width", [1280, 390])
+def test_each_chart_is_drawn_with_its_numbers(chrome: Chrome, night_page: Path, width: int) -> None:
     show(chrome, night_page, width=width)
-    plots = [plot for plot in chrome.find_elements(By.CSS_SELECTOR, ".plot") if plot.is_displayed()]
-    assert [plot.get_attribute("class") for plot in plots] == [f"plot {shown}"] * 5
-    assert all(plot.rect["height"] > 100 for plot in plots)
-    assert "bank at 21,050" in one(chrome, f"#chart-score .{shown} svg").text
-    one(chrome, "#chart-templates summary").click()
-    rows = chrome.find_elements(By.CSS_SELECTOR, "#chart-templates tbody tr")
+    plots = chrome.find_elements(By.CSS_SELECTOR, ".plot")
+    assert len(plots) == 3
+    assert all(plot.is_displayed() and plot.rect["height"] > 100 for plot in plots)
+    assert "bank at 21,050" in one(chrome, "#chart-points svg").text
+    chrome.execute_script("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+    rows = chrome.find_elements(By.CSS_SELECTOR, "#templates tbody tr")
     assert [row.text.split()[:5] for row in rows][4:6] == [
         ["5", "5", "19", "95", "5,035"],
         ["6", "5", "19", "95", "5,035"],
     ]
+
+
+def test_a_chart_is_as_wide_as_its_place_or_can_be_moved_in_it(
+    chrome: Chrome, night_page: Path
+) -> None:
+    for width, is_moved in ((1280, False), (390, True)):
+        show(chrome, night_page, width=width)
+        wider = chrome.execute_script(
+            "return [...document.querySelectorAll('.plot')]"
+            ".map((plot) => plot.scrollWidth > plot.clientWidth)"
+        )
+        assert wider == [is_moved] * 3
 
 
 def test_no_text_of_a_chart_is_cut_off(chrome: Chrome, night_page: Path) -> None:
@@ -192,8 +204,8 @@ def test_no_text_of_a_chart_is_cut_off(chrome: Chrome, night_page: Path) -> None
 
 
 def test_a_chart_is_read_by_keyboard_and_by_pointing(report: Chrome) -> None:
-    tip = one(report, "#chart-rate .tip")
-    plot = one(report, "#chart-rate .wide")
+    tip = one(report, "#chart-pace .tip")
+    plot = one(report, "#chart-pace .plot")
     report.execute_script("arguments[0].focus()", plot)
     ActionChains(report).send_keys(Keys.HOME).perform()
     first = tip.text
@@ -361,7 +373,7 @@ def test_without_script_all_but_the_player_is_there(chrome: Chrome, night_page: 
     chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         show(chrome, night_page)
-        assert one(chrome, "#chart-score .wide svg").is_displayed()
+        assert one(chrome, "#chart-points svg").is_displayed()
         assert not one(chrome, "#player").is_displayed()
         assert "needs JavaScript" in one(chrome, "#boards").text
         assert not any(b.is_displayed() for b in chrome.find_elements(By.CSS_SELECTOR, ".show"))
@@ -423,27 +435,22 @@ def torn(run: SampleRun) -> bytes:
     return run.path.read_bytes()[:-20]
 
 
-def empty(_: SampleRun) -> bytes:
-    return b""
-
-
 def just_begun(run: SampleRun) -> bytes:
     return run.path.read_bytes().splitlines(keepends=True)[0]
 
 
 @pytest.mark.parametrize(
-    ("make", "says", "boards"),
+    ("make", "says"),
     [
-        (unfinished, "This run is not over. Its last sitting ended: stopped by SIGTERM", True),
-        (damaged, "the first is line 51: line is '<script>", True),
-        (torn, "The last line was never written whole", True),
-        (empty, "Nothing was played.", False),
-        (just_begun, "There is nothing to draw yet", True),
+        (unfinished, "This run is not over. Its last sitting ended: stopped by SIGTERM"),
+        (damaged, "the first is line 51: line is '<script>"),
+        (torn, "The last line was never written whole"),
+        (just_begun, "There is nothing to draw yet"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_run_that_lacks_something_says_so_and_shows_the_rest(
-    chrome: Chrome, tmp_path: Path, make: Any, says: str, *, boards: bool
+    chrome: Chrome, tmp_path: Path, make: Any, says: str
 ) -> None:
     with SampleRun(tmp_path, Goal(21_050)) as run:
         run.play(100)
@@ -452,21 +459,26 @@ def test_a_run_that_lacks_something_says_so_and_shows_the_rest(
     page = write_page(tmp_path, run.path)
     show(chrome, page, width=390)
     assert says in one(chrome, "body").text
-    assert one(chrome, "#player").is_displayed() == boards
+    assert one(chrome, "#player").is_displayed()
     assert complaints(chrome) == []
     assert barriers(chrome) == []
 
 
 @pytest.mark.parametrize(("width", "is_dark"), LOOKS)
-def test_the_overview_shows_a_line_for_each_run(
+def test_the_overview_shows_each_run_and_leads_to_its_page(
     chrome: Chrome, tmp_path: Path, night: Path, width: int, *, is_dark: bool
 ) -> None:
-    runs = [summarize(read_story(night), is_running=False)] * 3
+    damaged = tmp_path / "20261129T000000Z-seed7-0001.jsonl"
+    damaged.write_bytes(night.read_bytes().replace(b'"score":1970', b'"score":1971', 1))
+    runs = [summarise(path) for path in (damaged, night, night)]
     page = tmp_path / "runs.html"
-    page.write_text(overview_page(tmp_path, runs, NOW), encoding="utf-8")
+    page.write_text(overview_page(tmp_path, runs, NOW, {f"{night.stem}.html"}), encoding="utf-8")
+    (tmp_path / f"{night.stem}.html").write_text("<!doctype html><title>here</title>")
     show(chrome, page, width=width, is_dark=is_dark)
-    lines = chrome.find_elements(By.CSS_SELECTOR, ".spark svg")
-    assert [line.is_displayed() for line in lines] == [True] * 3
     assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
     assert complaints(chrome) == []
     assert barriers(chrome) == []
+    links = chrome.find_elements(By.CSS_SELECTOR, "tbody a")
+    assert [link.text for link in links] == [night.stem] * 2
+    links[0].click()
+    assert chrome.title == "here"

@@ -11,17 +11,20 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from eventful import abandoned, eventful, give_and_take, plain, play_troubled, stopped
+from eventful import BUSY, abandoned, eventful, plain, play_troubled, stopped
 from harness import (
     BOT,
     ROOT,
     bot_process,
     environment,
+    plan_game,
     run_events,
     started,
     wait_for_line,
@@ -29,20 +32,30 @@ from harness import (
 )
 from standins import Call
 
+from bot import rules
 from bot.cli import process
 from bot.errors import JournalError
-from bot.journal import housekeeping, tail
+from bot.journal import housekeeping, reader, writer
 from bot.journal.events import FORMAT, Event, RunEnded, RunResumed, RunSuspended
 from bot.journal.lock import lock
-from bot.journal.reader import _HEAD
-from bot.journal.tail import is_finished, last_entries
+from bot.journal.reader import _HEAD, is_finished, last_entries
 from bot.replay import summary
+from bot.strategy import Goal
+from bot.verify import Verification
+
+NOW: Final = datetime(2026, 11, 30, tzinfo=UTC)
 
 pytestmark = pytest.mark.usefixtures("alone")
 
 README: Final = ROOT / "runs" / "README.md"
 LOCAL: Final = "http://local"
 """The service of journals that are made up here."""
+SHORT: Final = [
+    *(rules.RESTART, rules.RESTART),
+    *(rules.FLIPS[count - 1] for count in (1, 1, 1, 3)),
+    rules.BANK,
+]
+"""Banked on the last leaf, since nothing more can be won."""
 FIELDS: Final = (
     "run_id journal base_url seed state score bank_at boards requests retries started "
     "last_success rate eta_s"
@@ -79,6 +92,13 @@ def unfinished(runs_dir: Path, number: int) -> Path:
     return write_journal(runs_dir, run_id(number), run_events(run_id(number))[:-2])
 
 
+def read_whole(path: Path) -> summary.Summary:
+    """Return the figures of a run, from all of its lines."""
+    verification = Verification(path)
+    verification.read_all()
+    return summary.summary_of(verification)
+
+
 def result(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
     """Run a verb with --json; return what it prints."""
     assert process.run([*map(str, arguments), "--json"]) == 0
@@ -100,18 +120,18 @@ def test_status_has_every_figure_of_a_run(
         "base_url": LOCAL,
         "seed": 7,
         "state": "ended",
-        "score": 1975,
-        "bank_at": 1975,
+        "score": 1970,
+        "bank_at": 1970,
         "boards": 8,
-        "requests": 50,
-        "retries": 5,
+        "requests": 51,
+        "retries": 6,
         "started": json.loads(eventful().split(b"\n")[0])["ts"],
-        "last_success": json.loads(eventful().split(b"\n")[52])["ts"],
+        "last_success": json.loads(eventful().split(b"\n")[54])["ts"],
         "rate": status["rate"],
         "eta_s": None,
     }
-    seconds = json.loads(eventful().split(b"\n")[53])["seconds"]
-    assert status["rate"] == round(1975 / seconds * 3600, 1)
+    seconds = json.loads(eventful().split(b"\n")[55])["seconds"]
+    assert status["rate"] == round(1970 / seconds * 3600, 1)
 
 
 def test_status_of_a_run_that_can_go_on_has_the_time_to_go(
@@ -151,12 +171,11 @@ def test_a_run_is_in_one_of_its_states(
 
 
 @pytest.mark.slow
-def test_a_run_is_running_while_a_bot_has_its_lock(
+def test_a_run_is_running_while_a_bot_writes_it(
     runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    earlier = unfinished(runs_dir, 1)
-    unfinished(runs_dir, 2)
-    with lock(runs_dir, LOCAL, 7):
+    earlier, later = unfinished(runs_dir, 1), unfinished(runs_dir, 2)
+    with closing(writer.reopen(later, later.stat().st_size, 1, lambda: NOW)):
         assert result(capsys, "status")["state"] == "running"
         assert result(capsys, "status", earlier)["state"] == "suspended"
         assert [run["state"] for run in result(capsys, "runs")] == ["suspended", "running"]
@@ -181,7 +200,7 @@ def test_a_threshold_beyond_all_reason_is_the_largest_or_damage(
 
 def test_a_time_that_passes_all_numbers_only_in_the_end_is_none_either(tmp_path: Path) -> None:
     slow = summary.Summary(
-        *("run", tmp_path, LOCAL, 7, summary.SUSPENDED, 1, 10**307, 0, 1, 0, None, None, 1e5)
+        "run", tmp_path, summary.SUSPENDED, score=1, bank_at=10**307, seconds=1e5
     )
     assert slow.eta_s is None
     assert replace(slow, score=10**307, seconds=1e-3).rate is None
@@ -221,9 +240,9 @@ def test_status_tells_people_the_same(runs_dir: Path, capsys: pytest.CaptureFixt
     assert out.splitlines()[:5] == [
         f"run          {run_id(5)}, ended",
         f"service      {LOCAL}, seed 7",
-        "score        1,975 of 1,975 (100.0 %)",
+        "score        1,970 of 1,970 (100.0 %)",
         "boards       8",
-        "requests     50, 5 retries",
+        "requests     51, 6 retries",
     ]
 
 
@@ -349,9 +368,9 @@ def test_a_finished_run_is_read_from_its_ends_only(
 ) -> None:
     finished(runs_dir, 1, bank_at=5000)
     put(runs_dir, eventful(), run_id(2))
-    expected = [summary._read_whole(path).to_json() for path in sorted(runs_dir.iterdir())]
-    monkeypatch.setattr(summary, "_read_whole", None)
-    monkeypatch.setattr(tail, "TAIL", 2000)
+    expected = [read_whole(path).to_json() for path in sorted(runs_dir.iterdir())]
+    monkeypatch.setattr(summary, "Verification", None)
+    monkeypatch.setattr(reader, "TAIL", 2000)
     listed = result(capsys, "runs")
     assert [{**run, "journal": ""} for run in listed] == [
         {**run, "journal": ""} for run in expected
@@ -383,11 +402,11 @@ def test_the_threshold_is_the_one_of_the_last_sitting(
 def test_the_threshold_of_a_run_of_one_sitting_is_its_first_one(
     mark: bytes, runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    journal = play_troubled({8: [give_and_take] * 2}, Call(bank_at=1975, is_following=True))
+    journal = play_troubled({8: [BUSY] * 2}, Call(bank_at=1970))
     path = put(runs_dir, journal, run_id(1))
     path.write_bytes(mark + path.read_bytes())
     status = result(capsys, "status")
-    assert (status["state"], status["score"], status["bank_at"]) == ("ended", 1975, 1975)
+    assert (status["state"], status["score"], status["bank_at"]) == ("ended", 1970, 1970)
 
 
 def test_a_finished_run_with_a_broken_sitting_is_damaged(
@@ -418,7 +437,7 @@ def test_a_finished_run_that_cannot_be_unpacked_in_the_middle_is_damaged(
 def test_a_run_whose_last_action_is_far_from_its_end_is_read_whole(
     runs_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tail, "TAIL", 200)
+    monkeypatch.setattr(reader, "TAIL", 200)
     path = finished(runs_dir, 1)
     assert [type(entry.event) for entry in last_entries(path)] == [RunEnded]
     assert result(capsys, "status")["last_success"] is not None
@@ -434,8 +453,49 @@ def test_a_list_of_hundreds_of_long_runs_is_quick(
     began_at = time.process_time()
     assert len(result(capsys, "runs")) == 300
     whole = time.process_time()
-    summary._read_whole(first)
+    read_whole(first)
     assert whole - began_at < 300 * (time.process_time() - whole) / 10
+
+
+@pytest.mark.parametrize(
+    ("bank_at", "rule", "actions", "expected"),
+    [
+        (1970, "at-least", None, ("banked", True)),
+        (1975, "at-most", None, ("banked", True)),
+        (1970, "exactly", None, ("banked", True)),
+        (9999, "at-least", [rules.RESTART] * 3, ("out-of-lives", False)),
+        (9999, "at-least", SHORT, ("banked", False)),
+        (9999, "at-most", SHORT, ("banked", False)),
+    ],
+)
+def test_it_is_known_whether_a_run_ended_as_asked(
+    bank_at: int,
+    rule: str,
+    actions: list[rules.Action] | None,
+    expected: tuple[str, bool],
+    runs_dir: Path,
+) -> None:
+    goal = Goal(bank_at, rule)
+    actions = actions or [action for _, action, _ in plan_game(goal)]
+    lines = run_events(run_id(1), actions, bank_at)
+    path = write_journal(
+        runs_dir, run_id(1), [started(run_id(1), bank_at, bank_rule=rule), *lines[1:]]
+    )
+    for found in (summary.summarise(path), read_whole(path)):
+        assert (found.state, found.end_reason, found.is_as_asked) == ("ended", *expected)
+        assert found.fault == ""
+
+
+def test_a_journal_of_a_newer_format_says_so(
+    runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer = stopped().replace(b'"journal_version":1', b'"journal_version":2', 1)
+    put(runs_dir, newer, run_id(1))
+    (found,) = summary.summarise_all(runs_dir)
+    assert found.state == "damaged"
+    assert "written by a newer version" in found.fault
+    assert process.run(["status"]) == 0
+    assert "written by a newer version" in capsys.readouterr().out
 
 
 # The last lines
@@ -450,7 +510,7 @@ def test_a_list_of_hundreds_of_long_runs_is_quick(
 def test_the_last_lines_come_backwards(
     shape: Callable[[bytes], bytes], size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail, "TAIL", size)
+    monkeypatch.setattr(reader, "TAIL", size)
     path = tmp_path / "j"
     path.write_bytes(shape(plain()))
     seqs = [entry.seq for entry in last_entries(path)]
@@ -513,7 +573,7 @@ def test_what_would_be_removed_is_shown_and_nothing_done_without_agreement(
     assert [line.split(" (")[0] for line in printed.out.splitlines()] == [
         f"remove runs/{run_id(number)}.jsonl" for number in (2, 1, 0)
     ]
-    assert printed.err == "nothing was done; --yes does it: remove 3\n"
+    assert printed.err == "nothing was done; add --yes to remove 3\n"
     assert names(full_folder) == before
 
 
@@ -557,7 +617,7 @@ def test_a_compressed_run_is_read_from_its_ends_too(
 ) -> None:
     path = finished(runs_dir, 1, bank_at=30_000)
     housekeeping.carry_out(housekeeping.Chore(path, 0, is_compressing=True))
-    monkeypatch.setattr(tail, "_read_to_the_end", None)
+    monkeypatch.setattr(reader, "_read_to_the_end", None)
     assert [run["score"] for run in result(capsys, "runs")] == [30_060]
 
 
@@ -690,9 +750,9 @@ def slow_run(tmp_path: Path) -> Path:
     for minutes, line in enumerate(lines):
         line["ts"] = f"2026-11-30T{2 + minutes // 40:02}:{minutes % 40:02}:30.250Z"
         if line["event"] == "action":
-            line["elapsed_ms"] = 1000.5 if line["seq"] == 30 else 30.25
+            line["elapsed_ms"] = 1000.5 if line["seq"] == 31 else 30.25
         if line["event"] == "run.ended":
-            line["seconds"] = 3950.0
+            line["seconds"] = 3940.0
     path = tmp_path / "a run with spaces.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -707,18 +767,18 @@ def actions() -> Iterator[dict[str, Any]]:
 ANSWERS: Final[dict[str, Callable[[list[str]], object]]] = {
     "Points an hour, of a run that has ended": lambda out: out == ["1800"],
     "Points in each hour of the day": lambda out: (
-        out == ["2026-11-30T02 1445", "2026-11-30T03 530"]
+        out == ["2026-11-30T02 1440", "2026-11-30T03 530"]
     ),
     "The ten slowest requests": lambda out: (
-        len(out) == 10 and json.loads(out[0])[:2] == [1000.5, 30] and json.loads(out[1])[0] == 30.25
+        len(out) == 10 and json.loads(out[0])[:2] == [1000.5, 31] and json.loads(out[1])[0] == 30.25
     ),
     "All retries": lambda out: (
-        len(out) == 5
+        len(out) == 6
         and json.loads(out[2])[1:3] == [{"type": "next"}, 1]
         and json.loads(out[0])[1] == "init"
     ),
-    "Retries by cause": lambda out: [line.split()[0] for line in out] == ["4", "1"],
-    "The score now, of a run that is being played": lambda out: out == ["1975"],
+    "Retries by cause": lambda out: [line.split()[0] for line in out] == ["4", "2"],
+    "The score now, of a run that is being played": lambda out: out == ["1970"],
     "Every sitting: when it began, and how the one before had ended": lambda out: (
         [json.loads(line)[1] for line in out]
         == ["run.started", "run.suspended", "run.resumed", "run.ended"]
@@ -726,8 +786,12 @@ ANSWERS: Final[dict[str, Callable[[list[str]], object]]] = {
     "What the service contradicted": lambda out: (
         len(out) == 1 and json.loads(out[0])["leaves"] == {"predicted": 3, "observed": 2}
     ),
+    "Where the answers were laid out otherwise than before": lambda out: (
+        [json.loads(line) for line in out]
+        == [[53, "2026-11-30T03:13:30.250Z", "stateToken", "observation.garland"]]
+    ),
     "The board that took the longest, and its first and last line": lambda out: (
-        json.loads(out[0]) == {"board": 7, "first": 36, "last": 43}
+        json.loads(out[0]) == {"board": 7, "first": 37, "last": 44}
     ),
 }
 """What each command of the page has to print for `slow_run`."""

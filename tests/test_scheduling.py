@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import grp
+import json
 import os
 import re
 import shutil
@@ -101,7 +103,7 @@ def test_a_budget_of_requests_is_used_to_the_last_and_the_next_call_goes_on(
             before = len(service.requests)
             said = call(*call_flags)
             codes.append(said.code)
-            assert said.err == ("" if said.code == 0 else f"sunpleat-bot: {reason}\n")
+            assert said.err == ""
             if said.code:
                 assert len(service.requests) == before + budget
     calls = -(-requests // budget)
@@ -133,7 +135,8 @@ def test_a_budget_that_ends_before_a_run_begins_leaves_no_journal(call: Call) ->
     with StandIn(in_order(BUSY, BUSY)) as service:
         call_flags = flags(base_url=service.url, bank_at=215, max_requests=2)
         said = call(*call_flags)
-        assert said == (75, "", "sunpleat-bot: the budget of 2 requests is used up\n")
+        result = {"error": "the budget of 2 requests is used up", "exit_code": 75}
+        assert said == (75, json.dumps(result) + "\n", "")
         assert len(service.requests) == 2
         assert list(Path("runs").glob("*.jsonl")) == []
         assert call(*call_flags).code == 75
@@ -152,7 +155,7 @@ def test_a_budget_of_minutes_ends_the_call_and_the_next_one_goes_on(
     reason = f"the budget of {minutes} minutes is used up"
     with StandIn(plan) as service:
         call_flags = flags(base_url=service.url, bank_at=3030, max_minutes=minutes)
-        assert call(*call_flags)[0::2] == (75, f"sunpleat-bot: {reason}\n")
+        assert call(*call_flags)[0::2] == (75, "")
         assert len(service.requests) == requests
         assert call(*call_flags).code == 75
         assert len(service.requests) == 2 * requests
@@ -248,6 +251,8 @@ def test_the_local_service_is_paced_only_where_that_is_set(
 # cron
 
 
+NIGHT: Final = "0 1 * * *"
+OTHER_HOURS: Final = "0 0,2-23 * * *"
 EDITS: Final = {
     "# local = false  ": "local = true  ",
     "# bank_at = 1000000": "bank_at = 3030",
@@ -283,7 +288,7 @@ class Clone:
         return line.removeprefix(when).strip().replace("/opt/sunpleat", str(self.folder))
 
     @contextmanager
-    def started(self, when: str = "0 * * * *") -> Iterator[subprocess.Popen[str]]:
+    def started(self, when: str = NIGHT) -> Iterator[subprocess.Popen[str]]:
         """Start a call with nothing but what cron gives, and less: no variable at all."""
         child = subprocess.Popen(
             ["/usr/bin/env", "-i", "/bin/sh", "-c", self.command(when)],
@@ -296,7 +301,7 @@ class Clone:
         with child:
             yield child
 
-    def run(self, when: str = "0 * * * *") -> int:
+    def run(self, when: str = NIGHT) -> int:
         """Make a call; whatever it prints beside its log, cron would send by mail."""
         with self.started(when) as child:
             mail, _ = child.communicate(timeout=PATIENCE_S)
@@ -312,10 +317,14 @@ class Clone:
 
 def test_a_full_cycle_under_cron(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "sunpleat", EDITS)
-    used_up = 'level=error event="the budget of 30 requests is used up"'
+    used_up = 'level=info event=suspended reason="the budget of 30 requests is used up"'
     ends = []
-    for code, ending in ((75, used_up), (75, used_up), (0, "event=ended score=3030")):
-        assert clone.run() == code
+    for when, code, ending in (
+        (NIGHT, 75, used_up),
+        (OTHER_HOURS, 75, used_up),
+        (OTHER_HOURS, 0, "event=ended score=3030"),
+    ):
+        assert clone.run(when) == code
         lines = clone.new_lines()
         assert "event=playing" in lines[0]
         assert ending in lines[-1]
@@ -325,6 +334,9 @@ def test_a_full_cycle_under_cron(tmp_path: Path) -> None:
     assert actions_of(first) == unbroken_actions(3030)
     assert len(list(journal_lines(first, "run.resumed"))) == 2
     whole = first.read_bytes()
+    clone.new_lines()
+    assert clone.run(OTHER_HOURS) == 0
+    assert only_journal(clone.runs) == first
     assert clone.run() == 75
     (second,) = set(clone.runs.glob("*.jsonl")) - {first}
     assert first.read_bytes() == whole
@@ -338,15 +350,18 @@ def test_after_a_reboot_a_run_goes_on(tmp_path: Path) -> None:
     assert len(list(journal_lines(only_journal(clone.runs), "run.resumed"))) == 1
 
 
-def test_once_a_day_the_older_runs_are_packed(tmp_path: Path) -> None:
+def test_once_a_day_the_older_runs_are_packed_and_the_oldest_removed(tmp_path: Path) -> None:
     edits = {"# local = false  ": "local = true  ", "# bank_at = 1000000": "bank_at = 0"}
     clone = Clone(tmp_path / "sunpleat", edits)
     crontab = clone.folder / "configs" / "crontab.example"
     crontab.write_text(crontab.read_text().replace("--keep 30", "--keep 1"))
     assert (clone.run(), clone.run()) == (0, 0)
-    assert clone.run("30 4 * * *") == 0
+    assert clone.run("30 0 * * *") == 0
     suffixes = [path.name.partition(".")[2] for path in clone.runs.glob("*.jsonl*")]
     assert sorted(suffixes) == ["jsonl", "jsonl.gz"]
+    crontab.write_text(crontab.read_text().replace("--keep 365", "--keep 1"))
+    assert clone.run("40 0 * * *") == 0
+    assert only_journal(clone.runs).suffix == ".jsonl"
 
 
 def test_a_call_that_overlaps_another_sends_nothing_touches_nothing_and_exits_75(
@@ -371,7 +386,7 @@ def test_a_call_that_overlaps_another_sends_nothing_touches_nothing_and_exits_75
             assert clone.run() == 75
             (said,) = clone.new_lines()
             assert said.endswith(
-                f'level=error event="another bot plays seed 7 on {service.url} in {clone.runs}; '
+                f'level=info event="another bot plays seed 7 on {service.url} in {clone.runs}; '
                 'nothing was sent"'
             )
             assert (len(service.requests), path.read_bytes()) == (5, before)
@@ -420,7 +435,7 @@ def test_a_bad_configuration_is_one_line_in_the_log(tmp_path: Path) -> None:
     assert clone.new_lines() == [
         (
             f"sunpleat-bot: --config {clone.folder}/configs/cron.toml: bank_at: "
-            "expected a whole number of at least 0 and at most 9007199254740991, "
+            "expected a whole number of at least 0 and at most 2^53 - 1, "
             "got 'a million'"
         )
     ]
@@ -430,13 +445,18 @@ def test_a_bad_configuration_is_one_line_in_the_log(tmp_path: Path) -> None:
 # systemd
 
 
+UNITS: Final = tuple(
+    f"{name}@.{kind}" for name in ("sunpleat", "sunpleat-resume") for kind in ("service", "timer")
+)
+
+
 @pytest.fixture
 def units(tmp_path: Path) -> Path:
     """Fill this folder and this user into the units, and return the folder they are in."""
     clone = Clone(tmp_path / "sunpleat", {})
     folder = tmp_path / "units"
     folder.mkdir()
-    for name in ("sunpleat@.service", "sunpleat@.timer"):
+    for name in UNITS:
         text = (clone.folder / "configs" / name).read_text(encoding="utf-8")
         filled = text.replace("/opt/sunpleat", str(clone.folder))
         user = f"User={getpass.getuser()}"
@@ -445,9 +465,9 @@ def units(tmp_path: Path) -> Path:
 
 
 def verify(folder: Path) -> subprocess.CompletedProcess[str]:
-    instances = [folder / f"sunpleat@7.{kind}" for kind in ("service", "timer")]
-    for instance in instances:
-        shutil.copy(folder / instance.name.replace("7", ""), instance)
+    instances = [folder / unit.replace("@", "@7") for unit in UNITS]
+    for unit, instance in zip(UNITS, instances, strict=True):
+        shutil.copy(folder / unit, instance)
     return subprocess.run(
         ["systemd-analyze", "verify", *instances],
         env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
@@ -470,7 +490,7 @@ def test_systemd_accepts_the_units(units: Path) -> None:
     [
         ("sunpleat@.service", "/.venv/bin/python", "/none", "is not executable"),
         ("sunpleat@.service", "NoNewPrivileges=yes", "NoNewPrivilege=yes", "Unknown key"),
-        ("sunpleat@.timer", "OnCalendar=hourly", "OnCalendar=at noon", "Failed to parse"),
+        ("sunpleat@.timer", "OnCalendar=*-*-* 01:00", "OnCalendar=at noon", "Failed to parse"),
     ],
     ids=["no such program", "misspelt key", "no time"],
 )
@@ -482,3 +502,29 @@ def test_systemd_would_tell_if_the_units_were_wrong(
     assert before in text
     unit.write_text(text.replace(before, after), encoding="utf-8")
     assert complaint in verify(units).stderr
+
+
+# logrotate
+
+
+@pytest.mark.system
+def test_logrotate_turns_the_log_over(tmp_path: Path) -> None:
+    clone = Clone(tmp_path / "sunpleat", EDITS)
+    clone.log.write_text("a line\n")
+    text = (clone.folder / "configs" / "logrotate.example").read_text(encoding="utf-8")
+    filled = text.replace("/opt/sunpleat", str(clone.folder))
+    user, group = getpass.getuser(), grp.getgrgid(os.getgid()).gr_name
+    rules = tmp_path / "rules"
+    rules.write_text(filled.replace("su sunpleat sunpleat", f"su {user} {group}"))
+    turned = subprocess.run(
+        ["logrotate", "--force", "--state", tmp_path / "state", rules],
+        env={"PATH": f"{os.environ['PATH']}:/usr/sbin"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (turned.returncode, turned.stdout, turned.stderr) == (0, "", "")
+    assert {path.name: path.read_text() for path in clone.runs.iterdir()} == {
+        "cron.log.1": "a line\n"
+    }

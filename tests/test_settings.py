@@ -20,7 +20,8 @@ from hypothesis import settings as tuned
 from hypothesis import strategies as st
 from standins import KEY
 
-from bot.cli.options import SETTINGS, BaseUrl, Folder, PingUrl, Setting, Text
+from bot.cli.forms import BaseUrl, Folder, PingUrl, Text
+from bot.cli.options import SETTINGS, Setting
 from bot.cli.settings import Settings
 from bot.client.clock import StopRequest
 from bot.client.environment import Surroundings
@@ -57,11 +58,11 @@ def taken(call: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings
     """Call the bot and return the settings that it would play with."""
     caught: list[Settings] = []
 
-    def play(settings: Settings, **_: object) -> int:
+    def play(settings: Settings, *_: object, **__: object) -> int:
         caught.append(settings)
         return 0
 
-    monkeypatch.setattr("bot.cli.playing.play", play)
+    monkeypatch.setattr("bot.cli.play.sit", play)
 
     def run(*arguments: str) -> Settings:
         said = call(*arguments)
@@ -69,6 +70,10 @@ def taken(call: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings
         return caught.pop()
 
     return run
+
+
+SECRET: Final = "secret"
+"""What `rows` has for a value that is set and never shown."""
 
 
 def write_file(*lines: str) -> None:
@@ -99,6 +104,7 @@ def rows(said: Said) -> dict[str, tuple[str, str]]:
     assert (said.code, said.err) == (0, "")
     title, *lines = said.out.partition("\n\n")[0].splitlines()
     assert title == "Settings"
+    lines = [line.replace("set, not shown", SECRET) for line in lines]
     fields = (line.split(maxsplit=2) for line in lines)
     return {name: (value, source) for name, value, source in fields}
 
@@ -148,6 +154,9 @@ def test_the_strongest_source_wins_and_check_names_it(
         "file": (shown(values["file"]), FILE),
         "none": (shown(10 if name == "max_rps" else setting.default), "built-in"),
     }
+    if name == "notify_url":
+        said_by = {source: (SECRET, place) for source, (_, place) in said_by.items()}
+        said_by["none"] = ("-", "built-in")
     actual, expected = {}, {}
     for speaking in SUBSETS:
         flags = [f"--config={FILE}"]
@@ -157,22 +166,13 @@ def test_the_strongest_source_wins_and_check_names_it(
         with monkeypatch.context() as patch:
             if "variable" in speaking:
                 patch.setenv(variable, str(values["variable"]))
-            for arguments in (("check", *flags), (*flags, "check")):
-                case = " ".join((*arguments, *speaking))
-                shown_rows = rows(call(*arguments))
-                assert list(shown_rows) == list(NAMES)
-                actual[case] = shown_rows[name]
-                expected[case] = said_by[speaking[0] if speaking else "none"]
+            shown_rows = rows(call("check", *flags))
+            assert list(shown_rows) == list(NAMES)
+            actual[speaking] = shown_rows[name]
+            expected[speaking] = said_by[speaking[0] if speaking else "none"]
     assert actual == expected
-    assert len(sent) == len(actual) == 16
-
-
-def test_a_flag_after_the_verb_wins_over_one_before_it(call: Call) -> None:
-    shown_rows = rows(call("--seed=1", "--bank-at=2", "check", "--seed=3"))
-    assert (shown_rows["seed"], shown_rows["bank_at"]) == (
-        ("3", "command line"),
-        ("2", "command line"),
-    )
+    assert len(actual) == 8
+    assert len(sent) == 2 * len(actual)  # init, and a flip
 
 
 REACHES: Final[dict[str, tuple[object, Callable[[Settings], object], object]]] = {
@@ -187,8 +187,9 @@ REACHES: Final[dict[str, tuple[object, Callable[[Settings], object], object]]] =
     "max_minutes": (0.5, lambda settings: settings.limits, Limits(max_rps=10, max_minutes=0.5)),
     "timeout": (9, lambda settings: settings.limits, Limits(9, max_rps=10)),
     "give_up_after": (99, lambda settings: settings.limits, Limits(30, 99, max_rps=10)),
-    "on_divergence": ("follow", lambda settings: settings.is_following, True),
     "use_environment_proxies": (True, lambda settings: settings.use_environment_proxies, True),
+    "contact": ("me@a.test", lambda settings: settings.contact, "me@a.test"),
+    "resume_only": (True, lambda settings: settings.is_resuming_only, True),
     "quiet": (True, lambda settings: settings.is_quiet, True),
     "log_format": ("json", lambda settings: settings.log_format, "json"),
     "notify_url": ("http://a.test/x", lambda settings: settings.notify_url, "http://a.test/x"),
@@ -401,13 +402,6 @@ def test_the_file_is_the_given_one_else_the_variables_else_the_default_of_the_fo
     assert taken().seed == 7
 
 
-def test_a_file_given_after_the_verb_wins_over_one_before_it(call: Call) -> None:
-    for seed in (1, 2):
-        Path(f"{seed}.toml").write_text(f"seed = {seed}")
-    assert rows(call("--config=1.toml", "check"))["seed"] == ("1", "1.toml")
-    assert rows(call("--config=1.toml", "check", "--config=2.toml"))["seed"] == ("2", "2.toml")
-
-
 def test_what_a_file_says_of_the_service_is_taken(taken: Callable[..., Settings]) -> None:
     write_file("[wire]", 'garland = "a.b\\\\.c"', 'token = "t"', 'ignore = ["version", "a.n"]')
     assert taken(f"--config={FILE}").wire == WireSettings(
@@ -418,8 +412,8 @@ def test_what_a_file_says_of_the_service_is_taken(taken: Callable[..., Settings]
 # Bad settings
 
 WOULD_DO: Final = {
-    "seed": "a whole number of at least 0 and at most 9007199254740991",
-    "bank_at": "a whole number of at least 0 and at most 9007199254740991",
+    "seed": "a whole number of at least 0 and at most 2^53 - 1",
+    "bank_at": "a whole number of at least 0 and at most 2^53 - 1",
     "bank_rule": "one of at-least, at-most, exactly",
     "local": "true or false",
     "base_url": "scheme, host, and a path prefix if any, such as https://gameboard.gg",
@@ -429,13 +423,18 @@ WOULD_DO: Final = {
     "max_minutes": "a number above 0",
     "timeout": "a number above 0 and at most 86400",
     "give_up_after": "a number above 0",
-    "on_divergence": "one of stop, follow",
     "use_environment_proxies": "true or false",
+    "contact": "whom to reach, in plain ASCII without brackets, at most 100 characters",
+    "resume_only": "true or false",
     "quiet": "true or false",
     "log_format": "one of text, json",
     "notify_url": "an http or https address, or nothing",
     "metrics_file": "the name of a file, or nothing",
 }
+NO_HEADER: Final = ": it has characters that a header does not take"
+NO_PING: Final = ": it is no address that begins with http:// or https:// and a host"
+IN_QUOTES: Final = ": it begins or ends with a blank or a quote"
+UNSEEN: Final = ": it has characters that cannot be seen"
 NO_SCHEME: Final = ": it does not begin with http:// or https:// and a host"
 MORE: Final = ": it has more than scheme, host and path"
 BAD_TEXTS: Final[list[tuple[str, str, str]]] = [
@@ -468,20 +467,47 @@ BAD_TEXTS: Final[list[tuple[str, str, str]]] = [
     *(("max_minutes", text, "") for text in ("0", "nan", "-inf", "55m")),
     *(("timeout", text, "") for text in ("0", "86401", "1e999", "30s")),
     *(("give_up_after", text, "") for text in ("0", "-1", "NaN")),
-    ("on_divergence", "ignore", ""),
+    ("contact", "x" * 101, ": it has 101 characters"),
+    *(("contact", text, NO_HEADER) for text in ("me\n@a.test", "(me)", "m\xe9", "a\\b")),
     ("log_format", "yaml", ""),
-    ("notify_url", "hc-ping.com/x", NO_SCHEME),
-    ("notify_url", "ftp://hc-ping.com/x", NO_SCHEME),
-    ("notify_url", "http://", NO_SCHEME),
-    ("notify_url", "http://[::1", ": Invalid IPv6 URL"),
+    *(
+        ("notify_url", text, NO_PING)
+        for text in (
+            "hc-ping.com/x",
+            "ftp://hc-ping.com/x",
+            "http://",
+            "http://[::1",
+            "http://a\u200b",
+        )
+    ),
+    *(
+        ("runs_dir", text, IN_QUOTES)
+        for text in ("runs ", " runs", "'runs'", '"runs"', "\u201cruns\u201d", "\truns")
+    ),
+    *(
+        ("runs_dir", text, UNSEEN)
+        for text in ("runs\r", "ru\u200bns", "runs\xa0", "\ufeffruns", "runs\u3000", "runs\udcff")
+    ),
+    (
+        "runs_dir",
+        "~no-such-user/x",
+        ": ~no-such-user stands for no folder: there is no user no-such-user",
+    ),
+    ("metrics_file", "a.prom ", IN_QUOTES),
 ]
 """A setting, a text that it does not take, and the reason where what would do is not all."""
 BAD_IN_VARIABLES: Final = [
     *BAD_TEXTS,
     ("local", "maybe", ""),
     ("quiet", "2", ""),
+    ("resume_only", "maybe", ""),
     ("use_environment_proxies", "http://proxy.test", ""),
 ]
+
+
+def got(name: str, value: object) -> str:
+    """Return what a message says of the bad value; an address of pings is a secret."""
+    return "" if name == "notify_url" else f", got {value!r}"
 
 
 def ids_of(table: list[tuple[str, str, str]]) -> list[str]:
@@ -509,7 +535,7 @@ def test_a_bad_flag_is_a_usage_error(
     name: str, text: str, why: str, call: Call, sent: list[str]
 ) -> None:
     flag = f"--{name.replace('_', '-')}"
-    message = f"Invalid value for '{flag}': expected {WOULD_DO[name]}, got {text!r}{why}"
+    message = f"Invalid value for '{flag}': expected {WOULD_DO[name]}{got(name, text)}{why}"
     message = message.removesuffix(".")
     said = call(f"{flag}={text}")
     assert_refused(said, 2, f"{message}; see sunpleat-bot --help", sent)
@@ -528,7 +554,7 @@ def test_a_bad_variable_is_a_configuration_error(
 ) -> None:
     variable = f"SUNPLEAT_{name.upper()}"
     monkeypatch.setenv(variable, text)
-    expected = f"expected {WOULD_DO[name]}, got {text!r}{why}"
+    expected = f"expected {WOULD_DO[name]}{got(name, text)}{why}"
     assert_refused(call(), 78, f"environment variable {variable}: {expected}", sent)
 
 
@@ -553,11 +579,13 @@ BAD_LINES: Final[list[tuple[str, str, str]]] = [
     *(("max_minutes", text, "") for text in ("0", "-inf", "false", "[]")),
     *(("timeout", text, "") for text in ("0", "86400.5", "nan", f"1{'0' * 400}")),
     *(("give_up_after", text, "") for text in ("0.0", "inf", "{}")),
-    *(("on_divergence", text, "") for text in ('"go on"', "false")),
+    ("contact", "1", ""),
+    ("contact", '"a\\nb"', NO_HEADER),
     *(("use_environment_proxies", text, "") for text in ('"yes"', "0")),
+    *(("resume_only", text, "") for text in ('"false"', "1")),
     *(("quiet", text, "") for text in ('"false"', "[]")),
     *(("log_format", text, "") for text in ('"JSON"', "0")),
-    *(("notify_url", text, NO_SCHEME) for text in ('"hc-ping.com/x"', '"mailto:me@a.test"')),
+    *(("notify_url", text, NO_PING) for text in ('"hc-ping.com/x"', '"mailto:me@a.test"')),
     ("notify_url", "false", ""),
     ("metrics_file", "1", ""),
     ("metrics_file", '"a\\u0000b"', ": it has a null character"),
@@ -582,7 +610,7 @@ def test_a_bad_line_of_a_file_is_a_configuration_error(
 
     write_file("# one of ours", f"{name} = {text}")
     value = tomllib.loads(f"value = {text}")["value"]
-    message = f"{name}: expected {WOULD_DO[name]}, got {value!r}{why}"
+    message = f"{name}: expected {WOULD_DO[name]}{got(name, value)}{why}"
     assert_refused(call(f"--config={FILE}"), 78, f"--config {FILE}: {message}", sent)
     monkeypatch.setenv("SUNPLEAT_CONFIG", FILE)
     assert_refused(call(), 78, f"SUNPLEAT_CONFIG={FILE}: {message}", sent)
@@ -591,8 +619,7 @@ def test_a_bad_line_of_a_file_is_a_configuration_error(
 def test_the_tables_have_a_bad_value_of_every_setting() -> None:
     assert tuple(WOULD_DO) == NAMES
     assert {name for name, _, _ in BAD_LINES} == set(NAMES)
-    takes_any_text = {"metrics_file"}
-    assert {name for name, _, _ in BAD_IN_VARIABLES} == set(NAMES) - takes_any_text
+    assert {name for name, _, _ in BAD_IN_VARIABLES} == set(NAMES)
 
 
 KNOWN: Final = f"there are {', '.join(NAMES)}, wire"
@@ -644,6 +671,9 @@ BAD_FILES: Final[dict[str, tuple[bytes, str]]] = {
     "UTF-16": ("seed = 7".encode("utf-16"), "not TOML: 'utf-8' codec can't decode byte 0xff..."),
     "binary": (bytes(range(256)), "not TOML: ..."),
     "too deep": (b"seed = " + b"[" * 20_000, "nested too deeply to read"),
+    "tables too deep": (b"seed." + b"a." * 2000 + b"a = 1", "nested too deeply to read"),
+    "11 deep": (b"seed = " + b"[" * 10 + b"]" * 10, "nested too deeply to read"),
+    "10 deep": (b"seed = " + b"[" * 9 + b"]" * 9, "seed: expected a whole number..."),
 }
 """What a file holds, and how the message goes on after the name of the file."""
 
@@ -801,7 +831,7 @@ def test_a_process_says_a_bad_setting_in_one_line_and_makes_nothing(tmp_path: Pa
     assert (ended.returncode, ended.stdout) == (78, "")
     assert ended.stderr == (
         "sunpleat-bot: environment variable SUNPLEAT_BANK_AT: "
-        "expected a whole number of at least 0 and at most 9007199254740991, got '1e6'\n"
+        "expected a whole number of at least 0 and at most 2^53 - 1, got '1e6'\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -836,7 +866,8 @@ def test_any_value_of_a_file_is_taken_or_refused_in_words(setting: Setting, valu
     if refusal is None:
         assert setting.type.convert(taken_value, setting, None) == taken_value
     else:
-        assert refusal.startswith(f"expected {WOULD_DO[str(setting.name)]}, got {value!r}")
+        name = str(setting.name)
+        assert refusal.startswith(f"expected {WOULD_DO[name]}{got(name, value)}")
 
 
 HOSTS: Final = st.text(st.sampled_from("ab.-_*%:@[]<> \\\0\x7fé℀1"), max_size=12)
@@ -873,3 +904,23 @@ def test_a_folder_without_a_name_is_refused_after_a_verb_too(call: Call, sent: l
     said = call("runs", "--prune", "--keep=0", "--yes", "--runs-dir=")
     assert (said.code, sent) == (2, [])
     assert "it is empty" in said.err
+
+
+@pytest.mark.parametrize("home", [None, "", "relative"], ids=str)
+def test_a_tilde_without_a_home_is_refused(
+    home: str | None, call: Call, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if home is None:
+        monkeypatch.delenv("HOME", raising=False)
+    else:
+        monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("SUNPLEAT_RUNS_DIR", "~/runs")
+    why = "~ stands for no folder, since HOME does not name one"
+    expected = f"expected the name of a folder, got '~/runs': {why}"
+    message = f"environment variable SUNPLEAT_RUNS_DIR: {expected}"
+    assert_refused(call(), 78, message, sent)
+
+
+@pytest.mark.parametrize("name", ["runs", "my runs", "it's", "läufe", "a/b", ".", "-"])
+def test_an_ordinary_name_of_a_folder_is_taken(name: str, taken: Callable[..., Settings]) -> None:
+    assert taken(f"--runs-dir={name}").runs_dir == Path(name)

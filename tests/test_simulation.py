@@ -10,30 +10,34 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from simulation import FAULTS, Violation, World, main, simulate
+from tenacity import stop_after_attempt, wait_exponential, wait_none
 
 from bot import player
 from bot.client import client, failures, patience, redirects
 from bot.client.client import Client
 from bot.client.clock import StopRequest
-from bot.client.failures import PATIENCE, Failure, Kind, Patience
+from bot.client.failures import Failure, Kind
+from bot.client.pace import Pace
+from bot.client.patience import POLICIES, Patience, Policy
 from bot.errors import Diverged, JournalError
 from bot.journal import writer
-from bot.journal.events import ActionTaken, Event
+from bot.journal.events import ActionTaken, Event, Retried
 from bot.journal.writer import Journal, JournalFile
 from bot.player import Record
 from bot.rules import State
-from bot.wire.layout import Layout
+from bot.wire.reading import Reading
 
 pytestmark = pytest.mark.slow
 
 CHUNK: Final = 30
-MACHINE: Final = {"death", "power loss", "stop", "short write", "clock set back"}
+MACHINE: Final = {"death", "power loss", "stop", "short write", "clock set back"} | {"abandoned"}
 CODES: Final = {0, 69, 74, 75, 76, 77, 78, 130, 143, None}
 
 
@@ -82,11 +86,11 @@ def another_action(patch: pytest.MonkeyPatch) -> None:
     ask = Client._ask
     failed: set[Client] = set()
 
-    def broken(self: Client, request: Any) -> object:
+    def broken(self: Client, request: Any, *args: Any) -> object:
         if self in failed and request.body:
             request.body = request.body.partition(b',"action"')[0] + b',"action":{"type":"bank"}}'
         try:
-            return ask(self, request)
+            return ask(self, request, *args)
         except Failure:
             failed.add(self)
             raise
@@ -95,19 +99,27 @@ def another_action(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_lie_that_counts(patch: pytest.MonkeyPatch) -> None:
-    """Take any answer that has a garland for the predicted one."""
-    patch.setattr(Layout, "differences", lambda *_: {})
+    """Take any answer that can be read for the predicted one."""
+    judge = vars(client)["read"]
+
+    def broken(*args: Any, **options: Any) -> Reading:
+        reading: Reading = judge(*args, **options)
+        return reading._replace(wrongs=())
+
+    patch.setattr(client, "read", broken)
 
 
 def a_lost_move_that_counts(patch: pytest.MonkeyPatch) -> None:
     """Take a refusal for an answer."""
     judge = Client._judge
 
-    def broken(self: Client, answer: object, token: str, predicted: State) -> object:
+    def broken(
+        self: Client, answer: object, status: int, after: State, before: Any, sent: str
+    ) -> object:
         try:
-            return judge(self, answer, token, predicted)
+            return judge(self, answer, status, after, before, sent)
         except Failure:
-            return client.Step(token, predicted, {}, 1, 0.0)
+            return client.Answered(sent, self._layout, False, (), None, 1, 0.0)
 
     patch.setattr(Client, "_judge", broken)
 
@@ -143,7 +155,7 @@ def a_torn_line_that_stays(patch: pytest.MonkeyPatch) -> None:
     """Go on after a torn line."""
     reopen = writer.reopen
 
-    def broken(path: Path, _: int, next_seq: int, now: Any) -> Journal:
+    def broken(path: Path, _: int, next_seq: int, now: Any, __: int) -> Journal:
         return reopen(path, path.stat().st_size, next_seq, now)
 
     patch.setattr(writer, "reopen", broken)
@@ -178,7 +190,13 @@ def an_action_written_twice(patch: pytest.MonkeyPatch) -> None:
 
 def a_retry_that_is_not_written(patch: pytest.MonkeyPatch) -> None:
     """Try again in silence."""
-    patch.setattr(Record, "failed", lambda *_: None)
+    write = Record.write
+
+    def broken(self: Record, event: Event, after: State | None = None) -> None:
+        if not isinstance(event, Retried):
+            write(self, event, after)
+
+    patch.setattr(Record, "write", broken)
 
 
 def a_run_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -193,32 +211,66 @@ def no_ear_for_retry_after(patch: pytest.MonkeyPatch) -> None:
 
 def no_patience(patch: pytest.MonkeyPatch) -> None:
     """Hammer at the service."""
-    patch.setitem(PATIENCE, Kind.TRANSIENT, Patience(first_wait_s=0))
+    stop = POLICIES[Kind.TROUBLE].stop
+    patch.setitem(vars(patience)["POLICIES"], Kind.TROUBLE, Policy(stop, wait_none()))
 
 
 def endless_waits(patch: pytest.MonkeyPatch) -> None:
     """Let waits grow."""
-    patch.setattr(patience, "LONGEST_WAIT_S", 1e6)
+    stop = POLICIES[Kind.TROUBLE].stop
+    waits = wait_exponential(multiplier=0.5)
+    patch.setitem(vars(patience)["POLICIES"], Kind.TROUBLE, Policy(stop, waits))
 
 
 def endless_patience(patch: pytest.MonkeyPatch) -> None:
     """Never give up."""
-    persist: Callable[..., object] = patience.persist
+    patch.setattr(Patience, "left_s", math.inf)
+
+
+def another_number_of_tries(patch: pytest.MonkeyPatch, kind: Kind, tries: int) -> None:
+    """Send a move another number of times."""
+    policy = Policy(stop_after_attempt(tries), POLICIES[kind].wait)
+    patch.setitem(vars(patience)["POLICIES"], kind, policy)
+
+
+def a_refusal_that_is_asked_for_once_too_often(patch: pytest.MonkeyPatch) -> None:
+    """Insist on an action."""
+    another_number_of_tries(patch, Kind.REFUSED, 8)
+
+
+def an_unclear_answer_that_is_asked_for_once(patch: pytest.MonkeyPatch) -> None:
+    """End a sitting for one answer that cannot be understood."""
+    another_number_of_tries(patch, Kind.UNREADABLE, 1)
+
+
+def a_run_that_is_abandoned_too_soon(patch: pytest.MonkeyPatch) -> None:
+    """Give a run up for a short outage of the service's tokens."""
+    patch.setattr(player, "KEPT_FOR", timedelta(minutes=10))
+
+
+def a_run_that_is_never_abandoned(patch: pytest.MonkeyPatch) -> None:
+    """Ask for ever with a token that is not taken any more."""
+    patch.setattr(player, "KEPT_FOR", timedelta.max)
+
+
+def a_deployment_that_ends_a_sitting(patch: pytest.MonkeyPatch) -> None:
+    """Take a 404 in the middle of a run for a wrong address."""
+    judge = vars(client)["from_answer"]
     patch.setattr(
-        patience,
-        "persist",
-        lambda *args, **options: persist(*args, **options | {"give_up_at": math.inf}),
+        client,
+        "from_answer",
+        lambda *args, **options: judge(*args, **options | {"is_under_way": False}),
     )
 
 
 def a_refused_token_that_is_sent_again(patch: pytest.MonkeyPatch) -> None:
     """Ask once too often."""
-    patch.setitem(PATIENCE, Kind.TOKEN, Patience(tries=3))
+    another_number_of_tries(patch, Kind.TOKEN, 3)
 
 
 def a_refused_token_that_is_asked_for_once(patch: pytest.MonkeyPatch) -> None:
-    """Abandon a run for one bad answer."""
-    patch.setitem(PATIENCE, Kind.TOKEN, Patience(tries=1))
+    """End a sitting for one bad answer."""
+    another_number_of_tries(patch, Kind.TOKEN, 1)
 
 
 def a_redirect_that_is_not_followed(patch: pytest.MonkeyPatch) -> None:
@@ -239,13 +291,7 @@ def deaf_ears(patch: pytest.MonkeyPatch) -> None:
 
 def no_pace(patch: pytest.MonkeyPatch) -> None:
     """Send as fast as answers come."""
-    wait = Client._wait_for_turn
-
-    def hasten(client: Client) -> None:
-        client._next_send_at = 0.0
-        wait(client)
-
-    patch.setattr(Client, "_wait_for_turn", hasten)
+    patch.setattr(Pace, "take_turn", lambda self: self._clock.monotonic())
 
 
 def no_budget(patch: pytest.MonkeyPatch) -> None:
@@ -288,6 +334,11 @@ NOTICED: Final = [
     (endless_patience, "it was not given up"),
     (a_refused_token_that_is_sent_again, "TOKEN came 2 times|exit code"),
     (a_refused_token_that_is_asked_for_once, "exit code 77"),
+    (a_refusal_that_is_asked_for_once_too_often, "REFUSED came 7 times|exit code"),
+    (an_unclear_answer_that_is_asked_for_once, "exit code 76"),
+    (a_run_that_is_abandoned_too_soon, "run.abandoned after exit code 77"),
+    (a_run_that_is_never_abandoned, "run.suspended after exit code 77"),
+    (a_deployment_that_ends_a_sitting, "exit code 69"),
     (a_redirect_that_is_not_followed, "sent elsewhere"),
     (deaf_ears, "though a stop was asked for"),
     (no_pace, "requests came too fast"),

@@ -29,9 +29,9 @@ from standins import (
 
 from bot import rules
 from bot.client.limits import Limits
-from bot.journal.recover import recover
 from bot.player import Outcome
 from bot.service import Service
+from bot.verify import recover
 
 pytestmark = pytest.mark.slow
 
@@ -205,4 +205,4 @@ def test_a_run_in_a_storm_loses_no_point_and_sends_no_illegal_action(
     assert 0.1 < sum(storm.hits.values()) / sent < 0.2
     end = last_event(outcome.path)
     assert (end["score"], end["boards"], end["requests"]) == (21050, 80, sent)
-    assert recover(outcome.path).ledger.is_over
+    assert recover(outcome.path).run.is_over

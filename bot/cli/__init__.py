@@ -1,9 +1,10 @@
 """The command line: options, configuration, wiring, exit codes.
 
-`options` are the settings as flags and variables, `settings` reads the file and puts the
-values together. `commands` are the verbs: `playing` wires a sitting, with `monitoring` for
-pings and figures, `inspecting`, `reporting` and `checking` are the others. `process` is the
-process around them and `signals` what stops it; no other module ends it.
+`process` is the process around a call, `signals` what stops it; no other module ends it.
+`verbs` finds the verb that is meant, each of which is one module of its name. `forms` is what the
+text of a setting may be, `options` are the settings as flags and variables, `config` is the file
+of them, `settings` puts them together.
+`wiring` makes a client; `monitoring` pings, and writes figures.
 """
 
 from bot.cli.process import main

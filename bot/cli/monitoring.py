@@ -7,9 +7,13 @@ is said once and forgotten.
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -17,13 +21,14 @@ from urllib.parse import urlsplit
 import requests
 
 from bot.client.environment import settle
-from bot.client.transport import USER_AGENT, describe_error
+from bot.client.transport import describe_error, user_agent
 from bot.console.displays import Display
 from bot.errors import ConfigError, TryLater
 from bot.journal.reader import parse_time
+from bot.words import shorten
 
 if TYPE_CHECKING:
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 PING_S: Final = 5.0
 """Seconds that a ping may take; one that is slower goes on without us."""
@@ -31,6 +36,10 @@ HASTY_PING_S: Final = 1.0
 """Likewise when a signal asks the bot to stop."""
 METRICS_EVERY_S: Final = 15.0
 """Seconds between two writings of the metrics file, which is about how often it is read."""
+
+
+METRICS_MODE: Final = 0o644
+"""Mode of the metrics file: it is read by the collector's user."""
 
 
 class Notifier:
@@ -73,17 +82,20 @@ class Notifier:
             problems[:] = _get(url.geturl(), 2 * seconds)  # one that is left behind ends, too
 
         thread = threading.Thread(target=ask, daemon=True, name="ping")
-        thread.start()
-        thread.join(seconds)
+        try:
+            thread.start()
+            thread.join(seconds)
+        except RuntimeError as exc:  # no thread can be made
+            problems = [str(exc)]
         for problem in problems:
-            self._tell(f"could not notify {masked(self._url)}: {problem}")
+            self._tell(f"could not notify: {problem}")
 
 
-def masked(url: str) -> str:
-    """Return the scheme and host of a ping's address: what else is in it is a secret."""
-    parts = urlsplit(url)
-    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query="", fragment="")
-    return shown.geturl() + ("/..." if parts.path.strip("/") or parts.query else "")
+def _without_secret(problem: str, url: str) -> str:
+    """Return what went wrong, unless it names a part of the address, all of which is secret."""
+    pieces = {piece for piece in re.split(r"[/?&=#@:]+", url) if piece not in ("http", "https", "")}
+    is_safe = not any(piece.lower() in problem.lower() for piece in pieces)
+    return problem if is_safe else "it cannot be reached"
 
 
 def _get(url: str, seconds: float) -> list[str]:
@@ -91,13 +103,13 @@ def _get(url: str, seconds: float) -> list[str]:
     try:
         with requests.Session() as session:
             session.trust_env = False
-            session.headers["User-Agent"] = USER_AGENT
+            session.headers["User-Agent"] = user_agent()
             session.verify = settle(os.environ, url, use_proxies=False).ca_bundle
             with session.get(url, timeout=seconds, stream=True) as response:
                 if not response.ok:
-                    return [f"HTTP {response.status_code} {response.reason}"]
+                    return [f"HTTP {response.status_code}"]
     except Exception as exc:  # noqa: BLE001 - whatever it is, it must not disturb the game
-        return [describe_error(exc)]
+        return [_without_secret(shorten(describe_error(exc)), url)]
     return []
 
 
@@ -111,7 +123,11 @@ class Metrics(Display):
             ConfigError: the library for it is not installed.
         """
         try:
-            from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415 - optional
+            from prometheus_client import (  # noqa: PLC0415 - optional
+                CollectorRegistry,
+                Gauge,
+                generate_latest,
+            )
         except ImportError as exc:
             raise ConfigError(
                 "metrics_file needs prometheus_client; in the project's folder, "
@@ -120,6 +136,7 @@ class Metrics(Display):
         self._path = path
         self._tell = tell
         self._registry = CollectorRegistry()
+        self._format = partial(generate_latest, self._registry)
         self._next_at = 0.0
         self._has_failed = False
         labels = {"service": base_url, "seed": str(seed)}
@@ -139,35 +156,48 @@ class Metrics(Display):
             "last_success_timestamp_seconds", "When the last action was accepted."
         )
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Write where the run stands."""
-        self._write(ledger)
+        self._write(run)
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Write from time to time."""
         if time.monotonic() >= self._next_at:
-            self._write(ledger)
+            self._write(run)
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
+    def ended(self, run: Run, path: Path, why: str) -> None:
         """Write how it ended."""
-        self._write(ledger)
+        self._write(run)
 
-    def _write(self, ledger: Ledger) -> None:
+    def _write(self, run: Run) -> None:
         """Replace the file as a whole."""
-        from prometheus_client import write_to_textfile  # noqa: PLC0415 - optional
-
         self._next_at = time.monotonic() + METRICS_EVERY_S
-        self._score.set(ledger.state.score)
-        self._bank_at.set(ledger.goal.bank_at)
-        self._boards.set(ledger.tally.boards)
-        self._leaves.set(ledger.state.leaves)
-        self._requests.set(ledger.tally.requests)
-        self._retries.set(ledger.tally.retries)
-        self._is_over.set(ledger.is_over)
-        self._success.set(parse_time(ledger.last_action_ts).timestamp())
+        self._score.set(run.state.score)
+        self._bank_at.set(run.goal.bank_at)
+        self._boards.set(run.boards)
+        self._leaves.set(run.state.leaves)
+        self._requests.set(run.requests)
+        self._retries.set(run.retries)
+        self._is_over.set(run.is_over)
+        self._success.set(parse_time(run.last_action_ts).timestamp())
         try:
-            write_to_textfile(str(self._path), self._registry)
+            _replace(self._path, self._format())
         except OSError as exc:
             if not self._has_failed:
                 self._tell(f"could not write the metrics file {self._path}: {exc.strerror}")
             self._has_failed = True
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put a file that the collector, which is another user, can read in the place of `path`."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+            with suppress(OSError):  # a disk that knows no modes
+                os.fchmod(file.fileno(), METRICS_MODE)
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise

@@ -1,17 +1,19 @@
-"""The process around a command: its streams, its signals, and its exit code."""
+"""The process around a command: its streams, its last word, and its exit code."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 import click
 
 from bot.cli.signals import STOPS, meet
 from bot.console import streams
-from bot.errors import BotError, OutputError, UsageError
+from bot.errors import BotError, OutputError, Stopped, UsageError
+from bot.words import one_line
 
 NAME = "sunpleat-bot"
 
@@ -27,33 +29,59 @@ def main() -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line; return its exit code."""
-    from bot.cli.commands import cli  # noqa: PLC0415 - the streams come first
+    """Run a command line; return its exit code.
 
+    Raises:
+        ModuleNotFoundError: a package that is not ours is missing.
+    """
+    from bot.cli.verbs import cli  # noqa: PLC0415 - the streams come first
+
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    as_json = "--json" in flags
     try:
-        result = cli.main(arguments, prog_name=NAME, standalone_mode=False)
+        return int(cli.main(arguments, prog_name=NAME, standalone_mode=False) or 0)
     except click.ClickException as exc:
         context = getattr(exc, "ctx", None)
-        hint = f"; see {context.command_path} --help" if context else ""
-        message = exc.format_message().removesuffix(".")
-        streams.say(streams.one_line(f"{NAME}: {message}{hint}"))
-        return UsageError.exit_code
+        hint = f"; see {context.command_path.removesuffix(' play')} --help" if context else ""
+        text = exc.format_message().removesuffix(".") + hint
+        return _fail(text, UsageError.exit_code, as_json=as_json)
     except BotError as exc:
-        streams.say(streams.one_line(f"{NAME}: {exc}"))
-        return exc.exit_code
+        return _fail(str(exc), exc.exit_code, as_json=as_json)
     except (click.Abort, KeyboardInterrupt):
-        return 130
+        stopped = Stopped(2)
+        return _end(str(stopped), stopped.exit_code, as_json=as_json)
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] != "bot":
+            raise
+        return _tell_fault(as_json=as_json)
     except Exception as exc:  # noqa: BLE001 - the last resort of the process
         if isinstance(exc, OSError) and exc.errno == errno.ENOSPC:  # click's own, of stdout
-            streams.say(f"{NAME}: cannot write the result: {exc.strerror}")
-            return OutputError.exit_code
-        import traceback  # noqa: PLC0415 - nobody should ever need it
+            text = f"cannot write the result: {exc.strerror}"
+            return _fail(text, OutputError.exit_code, as_json=False)
+        return _tell_fault(as_json=as_json)
 
-        streams.say(
-            f"{NAME}: this is a fault of the bot; please report it\n{traceback.format_exc()}"
-        )
-        return BotError.exit_code
-    return int(result or 0)
+
+def _tell_fault(*, as_json: bool) -> int:
+    """Show the traceback of the exception at hand."""
+    import traceback  # noqa: PLC0415 - nobody should ever need it
+
+    trace = traceback.format_exc()
+    streams.say(f"{NAME}: this is a fault of the bot; please report it\n{trace}")
+    return _end(f"a fault of the bot\n{trace}", BotError.exit_code, as_json=as_json)
+
+
+def _fail(text: str, exit_code: int, *, as_json: bool) -> int:
+    """Say what was wrong, in one line."""
+    streams.say(one_line(f"{NAME}: {text}"))
+    return _end(text, exit_code, as_json=as_json)
+
+
+def _end(text: str, exit_code: int, *, as_json: bool) -> int:
+    """Say for programs what was wrong, where they are to be told."""
+    if as_json:
+        with suppress(OutputError):
+            streams.answer_failure(text, exit_code)
+    return exit_code
 
 
 def _occupy_standard_streams() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +16,8 @@ from bot.client.clock import StopRequest
 
 STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that ask the bot to stop; the last one comes when its terminal is closed."""
+GRACE_S: Final = 2.8
+"""Seconds that a sitting has to end after it was asked to; it is promised three."""
 
 Handler: TypeAlias = Callable[[int, FrameType | None], object]
 
@@ -37,18 +42,77 @@ def handling(handler: Handler, *numbers: int) -> Iterator[None]:
             signal.signal(number, old)
 
 
-def heed_signals(stop: StopRequest) -> AbstractContextManager[None]:
-    """Let each of `STOPS` ask to stop; a second SIGINT ends the process at once."""
+class StopSignals:
+    """What has come of the signals that ask to stop."""
 
-    def ask(number: int, _: FrameType | None) -> None:
-        if stop.signal_number is None:
-            stop.ask(number)
-        elif number == signal.SIGINT:
-            os._exit(128 + number)
+    def __init__(self, stop: StopRequest, last_words: Callable[[int], object]) -> None:
+        """Begin with none; `last_words` is called with the exit code of an end at once."""
+        self._stop = stop
+        self._last_words = last_words
+        self._earned: int | None = None
 
-    return handling(ask, *STOPS)
+    def earn(self, exit_code: int) -> None:
+        """Take note that the sitting has ended so: a signal now ends the process with this."""
+        self._earned = exit_code
+
+    def meet(self, number: int, _: FrameType | None = None) -> None:
+        """Ask to stop; at the second signal, and when all is done, end the process at once."""
+        if self._earned is None and self._stop.signal_number is None:
+            self._stop.ask(number)
+        else:
+            self._leave(number)
+
+    def watch(self, wakeups: int) -> None:
+        """Read the numbers of signals from `wakeups`, and end the process where nobody else does.
+
+        The system writes them there whatever the main thread is at, be it deaf in a look-up
+        of a name or a write to a disk that hangs.
+        """
+        ends_at: float | None = None
+        while True:
+            patience_s = None if ends_at is None else max(0.0, ends_at - time.monotonic())
+            if not select.select([wakeups], [], [], patience_s)[0]:
+                self._leave(self._stop.signal_number or signal.SIGTERM)
+            numbers = os.read(wakeups, 64)
+            if not numbers:
+                return
+            for number in numbers:
+                if number not in STOPS:
+                    continue
+                if ends_at is not None:
+                    self._leave(number)
+                ends_at = time.monotonic() + GRACE_S
+
+    def _leave(self, number: int) -> None:
+        """End the process at once."""
+        if self._earned is not None:
+            os._exit(self._earned)
+        with suppress(Exception):
+            self._last_words(128 + number)
+        os._exit(128 + number)
 
 
-def leave_at_signals(exit_code: int) -> AbstractContextManager[None]:
-    """Let each of `STOPS` end the process at once, with what the sitting has earned."""
-    return handling(lambda *_: os._exit(exit_code), *STOPS)
+@contextmanager
+def heeding(
+    stop: StopRequest, last_words: Callable[[int], object] = lambda _: None
+) -> Iterator[StopSignals]:
+    """Let each of `STOPS` ask to stop, for a `with` to hold; within 3 s the process has ended.
+
+    A second one ends it at once.
+    """
+    signals = StopSignals(stop, last_words)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    watcher = threading.Thread(target=signals.watch, args=(reading,), daemon=True, name="stop")
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        with suppress(RuntimeError):  # no thread can be made: the main one is all there is
+            watcher.start()
+        with handling(signals.meet, *STOPS):
+            yield signals
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writing)
+        if watcher.ident is not None:
+            watcher.join(1.0)
+        os.close(reading)

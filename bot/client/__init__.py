@@ -1,7 +1,7 @@
-"""HTTP: what is sent, when it is sent again, and what an answer is worth.
+"""The conversation with the service.
 
-`clock` is time and the wish to stop, `limits` is what may be asked, `transport` is the
-session with its deadlines, `environment` is what the machine says of certificates and
-proxies, `redirects` is where the service may send us, `failures` is what can go wrong with
-one attempt, `patience` is when to try again, `client` puts them together.
+`client` asks until there is an accepted answer; `transport` is a requests session under a
+deadline, `pace` is when the next request may go out, `redirects` is where to, `failures` is what
+can go wrong with one attempt and `patience` when it is made again. `clock` is time and the wish
+to stop, `limits` what a call may take, `environment` what the machine says of certificates.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bot.errors import Stopped
@@ -42,11 +42,19 @@ class Clock:
     """The system's clocks, and a sleep that a signal ends."""
 
     def __init__(self, stop: StopRequest) -> None:
-        """Take the request that ends a sleep."""
+        """Take the request that ends a sleep; `now` goes on steadily from here."""
         self.stop = stop
+        self._began = datetime.now(UTC) - timedelta(seconds=time.monotonic())
 
     def now(self) -> datetime:
-        """Return the time of day, in UTC."""
+        """Return the time of day, in UTC, as it was at the start and has gone on since.
+
+        A clock that is set in the middle of a sitting does not change the time played.
+        """
+        return self._began + timedelta(seconds=time.monotonic())
+
+    def wall(self) -> datetime:
+        """Return the time of day as the machine has it at this moment, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from urllib3.util import parse_url
 
 from bot.errors import ConfigError
 
-CA_VARIABLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+CA_VARIABLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 PROXY_KEYS: Final = ("http", "https", "all")
 """What a proxy can be for; `no` lists the hosts that need none."""
 KEY_LOG_VARIABLE: Final = "SSLKEYLOGFILE"
@@ -57,10 +58,11 @@ def settle(environ: Mapping[str, str], base_url: str, *, use_proxies: bool) -> S
 
 def _check_ca_bundle(variable: str, path: str) -> None:
     try:
-        if Path(path).is_fifo() or Path(path).is_char_device():
+        mode = Path(path).stat().st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
             raise ConfigError(f"{variable} names {path}, no usable CA bundle: it may never end")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if Path(path).is_dir():
+        if stat.S_ISDIR(mode):
             context.load_verify_locations(capath=path)
         else:
             context.load_verify_locations(cafile=path)
@@ -71,15 +73,19 @@ def _check_ca_bundle(variable: str, path: str) -> None:
 
 def _check_key_log(path: str | None) -> None:
     """Look whether TLS could log its keys, as Python does where this variable is set."""
-    if not path:
-        return
-    try:
-        place = path if Path(path).exists() else Path(path).parent
-        is_usable = os.access(place, os.W_OK) and not Path(path).is_dir()
-    except OSError:
-        is_usable = False
-    if not is_usable:
+    if path and not _is_writable(Path(path)):
         raise ConfigError(f"{KEY_LOG_VARIABLE} names {path}, which cannot be written")
+
+
+def _is_writable(path: Path) -> bool:
+    """Tell whether the file at `path` can be written, or made where it is missing."""
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        return os.access(path.parent, os.W_OK)
+    except OSError:
+        return False
+    return not is_folder and os.access(path, os.W_OK)
 
 
 def _check_proxy(proxy: str, environ: Mapping[str, str]) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -20,54 +18,37 @@ from bot.errors import (
     Diverged,
     ServiceUnavailable,
     TokenRefused,
+    Unreadable,
 )
-from bot.journal.events import MAX_EXCERPT
-from bot.wire.layout import Reading
-from bot.wire.refusals import MAX_REASON, is_about_trouble, reason_in
-from bot.wire.values import parse_json
+from bot.wire.reading import Reading, observed_in
+from bot.wire.sayings import About, Saying, is_about_limit, saying_of_error
+from bot.wire.values import excerpt, parse_json
 
-FIRST_WAIT_S: Final = 0.5
-"""Seconds before a second attempt, where its kind does not say otherwise."""
+MAX_CAUSE: Final = 500
+"""Characters of a cause that are shown and written down."""
 
 
 class Kind(Enum):
-    """The kinds of failure."""
+    """The kinds of failure; the values are words for people."""
 
-    TRANSIENT = "transient"
-    """Lost, cut, overloaded: the next attempt may well succeed."""
+    TROUBLE = "trouble"
+    """Lost, cut, overloaded, not itself: the next attempt may well succeed."""
+    LIMIT = "too fast"
+    """Too many requests for the service."""
     BROWSER_CHECK = "browser check"
     """A page that asks for a browser. No attempt is made to get round it."""
     DIFFERS = "differs"
     """A whole answer that is not the predicted one."""
+    UNREADABLE = "not understood"
+    """JSON in which there is nothing to go by."""
     REFUSED = "refused"
     """`ok: false` for a legal action."""
-    TOKEN = "token"  # noqa: S105 - the name of a kind
+    TOKEN = "token refused"  # noqa: S105 - the name of a kind
     """The token is not taken."""
     MOVED = "moved"
     """A redirect that is followed."""
     FINAL = "final"
     """Asking again would bring the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How often to try again."""
-
-    tries: float = math.inf
-    """Attempts of one move that may fail in this way, for as long as there is time."""
-    first_wait_s: float = FIRST_WAIT_S
-    """Seconds before the second attempt; they double from then on. 0: no wait at all."""
-
-
-PATIENCE: Final[Mapping[Kind, Patience]] = {
-    Kind.TRANSIENT: Patience(),
-    Kind.BROWSER_CHECK: Patience(tries=4, first_wait_s=15.0),
-    Kind.DIFFERS: Patience(tries=2),
-    Kind.REFUSED: Patience(tries=4),
-    Kind.TOKEN: Patience(tries=2, first_wait_s=5.0),
-    Kind.MOVED: Patience(tries=5, first_wait_s=0.0),
-    Kind.FINAL: Patience(tries=1),
-}
 
 
 class Failure(Exception):
@@ -79,17 +60,17 @@ class Failure(Exception):
         cause: str,
         *,
         status: int | None = None,
-        excerpt: str = "",
+        shown: object = "",
         retry_after_s: float | None = None,
         reading: Reading | None = None,
         error: BotError | None = None,
     ) -> None:
-        """Say what went wrong in `cause`, for people."""
+        """Say what went wrong in `cause`, for people; `shown` is the answer, text or JSON."""
         super().__init__(cause)
         self.kind = kind
-        self.cause = cause
+        self.cause = cause[:MAX_CAUSE]
         self.status = status
-        self.excerpt = excerpt[:MAX_EXCERPT]
+        self.excerpt = excerpt(shown) if shown not in ("", None) else ""
         self.retry_after_s = retry_after_s
         """Seconds that the service asks to wait, None where it does not or makes no sense."""
         self.reading = reading
@@ -103,71 +84,132 @@ class Failure(Exception):
 
     def verdict(self, what: str, tries: int) -> BotError:
         """Return the error to end with when this failure was the last one allowed."""
-        if self.error is not None:
+        if self.error is not None and not self.is_late:
             return self.error
         times = "once" if tries == 1 else f"{tries} times"
+        if self.kind is Kind.BROWSER_CHECK:
+            return ServiceUnavailable(
+                f"the service asks for a browser: {self.cause}; {what} was sent {times}"
+            )
         if self.is_late:
             asked = f"the service asks to wait until {self.asked_until} before {what}"
             gave_up = f"gave up on {what}, sent {times}"
             return ServiceUnavailable(f"{asked if self.asked_until else gave_up}: {self.cause}")
         if self.kind is Kind.DIFFERS and self.reading is not None:
-            differences = "; ".join(
-                f"{name} is {pair['observed']!r:.80}, predicted {pair['predicted']!r:.80}"
-                for name, pair in self.reading.differences.items()
-            )
-            message = f"the answer to {what} contradicts the rules: {differences}"
+            wrong = "; ".join(observed_in(self.reading))
+            message = f"the answer to {what} contradicts the rules: {wrong}"
             return Diverged(message, self.reading.differences)
-        if self.kind is Kind.DIFFERS:
-            return Contradiction(self.cause)
+        if self.kind is Kind.UNREADABLE:
+            return Unreadable(
+                f"the answer to {what} cannot be understood: {self.cause}. It begins: "
+                f"{self.excerpt}"
+            )
         if self.kind is Kind.REFUSED:
             return Contradiction(
                 f"the service refused {what}, a legal action, {times}: {self.cause}"
             )
         if self.kind is Kind.TOKEN:
             return TokenRefused(self.cause)
-        if self.kind is Kind.BROWSER_CHECK:
-            return ServiceUnavailable(f"the service asks for a browser: {self.cause}")
         return ServiceUnavailable(f"{what} was sent {times}, and not again: {self.cause}")
 
 
-_TOKEN_STATUSES: Final = {400, 401, 409, 410, 422}
 _FINAL_STATUSES: Final[Mapping[int, str]] = {
     402: "the service asks to be paid",
     404: "there is no such game at this address; look at --base-url",
     405: "this address does not take the request; look at --base-url",
-    413: "the service finds the request of {size} bytes too large",
+    406: "this address does not answer in JSON; look at --base-url",
+    411: "this address does not take the request; look at --base-url",
+    413: "the service finds the request too large",
+    414: "this address does not take the request; look at --base-url",
     415: "the service does not take JSON",
 }
+"""Statuses that mean a wrong address or way where nothing was ever accepted there."""
+_CHECKING_STATUSES: Final = {403, 429, 503}
 _BROWSER_CHECK: Final = re.compile(
-    r"challenge|captcha|just a moment|checking your browser|verify(ing)? (that )?you are"
-    r"|security checkpoint|enable javascript",
+    r"challenge|captcha|just a moment|checking your browser|verif(y|ying) (that )?you"
+    r"|security check|enable javascript|attention required|are you (a )?(human|robot)"
+    r"|not a robot|ddos|cf-mitigated",
     re.IGNORECASE,
 )
 
 
-def from_status(
-    status: int, headers: Mapping[str, str], body: bytes, *, sent_bytes: int, now: datetime
+def from_answer(
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    now: datetime,
+    is_under_way: bool,
+    is_action: bool,
 ) -> Failure:
-    """Return the failure that an answer with a status other than 200 is."""
-    excerpt = body[: 4 * MAX_EXCERPT].decode("utf-8", "replace")
-    kind = Kind.TRANSIENT
-    cause = describe_status(status, headers)
-    is_page = "html" in headers.get("Content-Type", "").lower() or excerpt.lstrip()[:1] == "<"
-    if status in _TOKEN_STATUSES and (reason := _reason(body)) is not None:
-        kind = Kind.TRANSIENT if is_about_trouble(reason) else Kind.TOKEN
-        cause = f"{cause}: {reason}"
-    elif status in _FINAL_STATUSES:
-        kind = Kind.FINAL
-        cause = f"{cause}: {_FINAL_STATUSES[status].format(size=sent_bytes)}"
-    elif is_page and (status == 403 or (status in (429, 503) and _BROWSER_CHECK.search(excerpt))):
+    """Return the failure that an answer is whose status is not 2xx.
+
+    Args:
+        status: of HTTP.
+        headers: of the answer.
+        body: of the answer.
+        now: the time of day, for a date in `Retry-After`.
+        is_under_way: whether this address has answered well before.
+        is_action: whether a token was sent.
+    """
+    kind, cause = Kind.TROUBLE, describe_status(status, headers)
+    shown = body[:100_000].decode("utf-8", "replace")
+    says = _saying(body) if 400 <= status < 500 else None
+    is_page = "html" in headers.get("Content-Type", "").lower() or shown.lstrip()[:1] == "<"
+    is_checking = "challenge" in headers.get("cf-mitigated", "") + headers.get(
+        "x-vercel-mitigated", ""
+    ) or (is_page and _BROWSER_CHECK.search(shown))
+    if status in _CHECKING_STATUSES and is_checking:
         kind = Kind.BROWSER_CHECK
-    return Failure(
-        kind,
-        cause,
-        status=status,
-        excerpt=excerpt,
-        retry_after_s=parse_retry_after(headers.get("Retry-After"), now),
-    )
+    elif status == 429 or (says and says.about is About.LIMIT) or _says_limit(body, shown):
+        kind = Kind.LIMIT
+    elif says and says.about is About.TOKEN and is_action:
+        kind = Kind.TOKEN
+    elif status in _FINAL_STATUSES and not is_under_way:
+        kind, cause = Kind.FINAL, f"{cause}: {_FINAL_STATUSES[status]}"
+    if says and kind is not Kind.FINAL:
+        cause = f"{cause}: {says.text}"
+    retry_after_s = parse_retry_after(headers.get("Retry-After"), now)
+    return Failure(kind, cause, status=status, shown=shown, retry_after_s=retry_after_s)
+
+
+def from_saying(saying: Saying, status: int, shown: object, *, is_action: bool) -> Failure:
+    """Return the failure that an answer with a status of 2xx is which says why it has no move."""
+    kind = {
+        About.LIMIT: Kind.LIMIT,
+        About.TOKEN: Kind.TOKEN if is_action else Kind.TROUBLE,
+        About.TROUBLE: Kind.TROUBLE,
+        About.REFUSAL: Kind.REFUSED if is_action else Kind.TROUBLE,
+    }[saying.about]
+    return Failure(kind, saying.text, status=status, shown=shown)
+
+
+def from_unreadable(exc: Unreadable, status: int, shown: object, *, is_under_way: bool) -> Failure:
+    """Return the failure that an answer is which is JSON, and cannot be understood."""
+    is_final = exc.has_token or not is_under_way
+    kind = Kind.UNREADABLE if is_final else Kind.TROUBLE
+    what = f" ({_describe_keys(shown)})" if isinstance(shown, dict) else ""
+    return Failure(kind, f"{exc}{what}", status=status, shown=shown)
+
+
+def _describe_keys(answer: dict[str, object]) -> str:
+    """Name the keys of an answer and the kinds of their values, in a few words."""
+    kinds = {str: "text", dict: "object", list: "list", bool: "boolean", type(None): "null"}
+    named = [f"{key:.40} {kinds.get(type(value), 'number')}" for key, value in answer.items()]
+    return f"it has {', '.join(named[:12])}"[:300] if named else "it is empty"
+
+
+def _saying(body: bytes) -> Saying | None:
+    try:
+        return saying_of_error(parse_json(body))
+    except (BrokenAnswer, Unreadable):
+        return None
+
+
+def _says_limit(body: bytes, shown: str) -> bool:
+    """Tell whether an answer that is no 4xx with JSON speaks of a limit in its first words."""
+    said = _saying(body)
+    return said.about is About.LIMIT if said else is_about_limit(shown[:2000])
 
 
 def describe_status(status: int, headers: Mapping[str, str]) -> str:
@@ -183,7 +225,7 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
     Both forms are read, seconds and an HTTP date; what is in the past, negative, not finite
     or neither form counts as not sent.
     """
-    text = (value or "").strip()
+    text = (value or "").strip()[:100]
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
         seconds = float(text)
         return seconds if math.isfinite(seconds) else None
@@ -195,15 +237,3 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
         moment = moment.replace(tzinfo=UTC)
     seconds = (moment - now).total_seconds()
     return seconds if seconds > 0 else None
-
-
-def _reason(body: bytes) -> str | None:
-    """Return what a JSON object says went wrong, None where the body is no JSON object."""
-    try:
-        answer = parse_json(body)
-    except BrokenAnswer:
-        return None
-    if not isinstance(answer, dict):
-        return None
-    reason = reason_in(answer)
-    return json.dumps(answer)[:MAX_REASON] if reason is None else reason

@@ -1,104 +1,101 @@
-"""When to send a request again, as a policy of tenacity."""
+"""How long a failed request is waited for, and how often it is sent, by the kind of failure."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
 from tenacity import (
     RetryCallState,
     Retrying,
-    retry_if_exception_type,
+    stop_after_attempt,
+    stop_never,
     wait_exponential,
+    wait_fixed,
+    wait_none,
     wait_random,
 )
+from tenacity.stop import stop_base
+from tenacity.wait import wait_base
 
 from bot.client.clock import Clock
-from bot.client.failures import FIRST_WAIT_S, PATIENCE, Failure, Kind
+from bot.client.failures import Failure, Kind
+from bot.words import clock_time
 
 LONGEST_WAIT_S: Final = 60.0
+"""Seconds between two attempts at most, unless the service asks for more."""
 JITTER_S: Final = 0.5
-
-T = TypeVar("T")
-Report = Callable[[int, Failure, float], None]
-"""Told of each failed attempt: its number from 1, the failure, the seconds until the next."""
+"""Seconds by which a wait varies, so that bots that failed together do not ask together."""
 
 
-def persist(
-    attempt: Callable[[], T],
-    first: Failure,
-    *,
-    clock: Clock,
-    sleep: Callable[[float], None],
-    give_up_at: float,
-    report: Report,
-) -> T:
-    """Repeat `attempt`, which has failed once with `first`, until it succeeds.
+class Policy(NamedTuple):
+    """How often one move may fail in one way, and what is waited for after each time."""
 
-    Waits grow from half a second to a minute, with jitter, and are never shorter than the
-    service asks for; they are slept by `sleep`. `give_up_at` is on the clock's monotonic time.
-
-    Raises:
-        Failure: the failure that was one too many of its kind, or where it `is_late` the
-            one after which there was no time for another.
-    """
-    pending = [first]  # stands for the first attempt, which was made without tenacity
-    seen: Counter[Kind] = Counter()
-
-    def again() -> T:
-        try:
-            if pending:
-                raise pending.pop()
-            return attempt()
-        except Failure as failure:
-            seen[failure.kind] += 1
-            raise
-
-    def is_enough(state: RetryCallState) -> bool:
-        failure = _failure(state)
-        is_late = clock.monotonic() + state.upcoming_sleep > give_up_at
-        if not is_late and seen[failure.kind] < PATIENCE[failure.kind].tries:
-            return False
-        report(state.attempt_number, failure, 0.0)
-        failure.is_late = seen[failure.kind] < PATIENCE[failure.kind].tries
-        if failure.retry_after_s == state.upcoming_sleep:
-            failure.asked_until = _describe_moment(clock.now(), state.upcoming_sleep)
-        return True
-
-    retrying = Retrying(
-        sleep=sleep,
-        wait=lambda state: _wait(state, give_up_at - clock.monotonic()),
-        stop=is_enough,
-        retry=retry_if_exception_type(Failure),
-        before_sleep=lambda state: report(
-            state.attempt_number, _failure(state), round(state.upcoming_sleep, 3)
-        ),
-        reraise=True,
-    )
-    return retrying(again)
+    stop: stop_base
+    wait: wait_base
 
 
-def _wait(state: RetryCallState, left_s: float) -> float:
-    """Return the seconds to wait before the next attempt, with `left_s` to give up."""
-    failure = _failure(state)
-    first_wait_s = PATIENCE[failure.kind].first_wait_s
-    if not first_wait_s:
-        return 0.0
-    if failure.kind is Kind.TOKEN:  # a run is not left in doubt for want of time
-        wait_s = min(first_wait_s, max(left_s / 2, FIRST_WAIT_S))
-    else:
-        growing = wait_exponential(multiplier=first_wait_s, max=LONGEST_WAIT_S)
-        wait_s = (growing + wait_random(0, JITTER_S))(state)
-    return max(wait_s, failure.retry_after_s or 0.0)
+_GROWING: Final = wait_exponential(multiplier=0.5, max=LONGEST_WAIT_S) + wait_random(0, JITTER_S)
+_DOUBLING: Final = wait_exponential(multiplier=1, max=LONGEST_WAIT_S)
+_FAR_APART: Final = wait_exponential(multiplier=15, max=LONGEST_WAIT_S) + wait_random(0, JITTER_S)
+
+POLICIES: Final[Mapping[Kind, Policy]] = {
+    Kind.TROUBLE: Policy(stop_never, _GROWING),
+    Kind.LIMIT: Policy(stop_never, _GROWING),
+    Kind.BROWSER_CHECK: Policy(stop_after_attempt(4), _FAR_APART),
+    Kind.DIFFERS: Policy(stop_after_attempt(2), _GROWING),
+    Kind.UNREADABLE: Policy(stop_after_attempt(3), _DOUBLING),
+    Kind.REFUSED: Policy(stop_after_attempt(7), _DOUBLING),
+    Kind.TOKEN: Policy(stop_after_attempt(2), wait_fixed(5)),
+    Kind.MOVED: Policy(stop_never, wait_none()),
+    Kind.FINAL: Policy(stop_after_attempt(1), wait_none()),
+}
 
 
-def _failure(state: RetryCallState) -> Failure:
-    failure = state.outcome.exception() if state.outcome else None
-    if not isinstance(failure, Failure):
-        raise TypeError(f"expected a failure, got {failure!r}")
-    return failure
+class Patience:
+    """What is left of it for one move."""
+
+    def __init__(self, clock: Clock, give_up_at: float) -> None:
+        """Have patience until `give_up_at`, on the clock's monotonic time."""
+        self._clock = clock
+        self._give_up_at = give_up_at
+        self._seen: Counter[Kind] = Counter()
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until it is time to give up."""
+        return self._give_up_at - self._clock.monotonic()
+
+    def forgive(self, seconds: float) -> None:
+        """Leave out of account a time in which the machine was asleep."""
+        self._give_up_at += seconds
+
+    def wait_after(self, failure: Failure) -> float | None:
+        """Return the seconds to wait before the next attempt; None: it is not made again.
+
+        Waits are never shorter than the service asks for in `Retry-After`; where that is longer
+        than patience lasts, no attempt is made.
+        """
+        self._seen[failure.kind] += 1
+        state = RetryCallState(Retrying(), None, (), {})
+        state.attempt_number = self._seen[failure.kind]
+        policy = POLICIES[failure.kind]
+        wait_s = policy.wait(state)
+        if failure.kind is Kind.TOKEN:  # a run is not left in doubt for want of time
+            wait_s = min(wait_s, max(self.left_s / 2, JITTER_S))
+        if failure.kind is not Kind.MOVED:
+            wait_s = max(wait_s, failure.retry_after_s or 0.0)
+        if policy.stop(state):
+            return None
+        if wait_s > self.left_s:
+            failure.is_late = True
+            if failure.retry_after_s == wait_s:
+                failure.asked_until = _describe_moment(self._clock.now(), wait_s)
+            return None
+        return math.ceil(1000 * wait_s) / 1000  # milliseconds, and never sooner than asked
 
 
 def _describe_moment(now: datetime, seconds: float) -> str:
@@ -106,4 +103,4 @@ def _describe_moment(now: datetime, seconds: float) -> str:
         moment = now + timedelta(seconds=seconds)
     except OverflowError:
         return "the end of time"
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{clock_time(moment)} UTC"

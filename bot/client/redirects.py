@@ -14,6 +14,9 @@ from bot.errors import ConfigError
 
 INIT_PATH: Final = "/api/games/sunpleat/init"
 ACTION_PATH: Final = "/api/games/sunpleat/action"
+STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+MAX_LOCATION: Final = 2000
+"""Characters of the longest address that is followed."""
 
 
 def redirected(
@@ -26,20 +29,21 @@ def redirected(
         ConfigError: the address is another host's, or not secure where the old one was.
     """
     before = request.url or ""
-    location = response.headers.get("Location")
+    location = response.headers.get("Location", "")
     try:
-        after = transport.prepare("GET", urljoin(before, location)).url if location else None
+        usable = location and len(location) <= MAX_LOCATION
+        after = transport.prepare("GET", urljoin(before, location)).url if usable else None
     except ValueError:
         after = None
     old, new = urlsplit(before), urlsplit(after or "")
     if after is None or new.scheme not in ("http", "https"):
         status = response.status_code
-        raise Failure(Kind.TRANSIENT, f"HTTP {status} without a usable Location", status=status)
+        raise Failure(Kind.TROUBLE, f"HTTP {status} without a usable Location", status=status)
     if old.scheme == "https" and new.scheme != "https":
-        raise ConfigError(f"{before} redirects to {after}, which is not secure; not followed")
+        raise ConfigError(f"{before} redirects to {after:.300}, which is not secure; not followed")
     if not _is_same_site(old.hostname or "", new.hostname or ""):
         raise ConfigError(
-            f"the service at {old.netloc} redirects to another host, {new.netloc}; "
+            f"the service at {old.netloc} redirects to another host, {new.netloc:.300}; "
             f"nothing was sent there. If it is right, set it with --base-url; "
             f"a new run begins there"
         )

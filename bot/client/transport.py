@@ -1,80 +1,95 @@
 """A requests session whose every attempt ends at a deadline, or when the bot has to stop.
 
 The timeouts of requests bound each read of a socket, and a server that sends a byte in time,
-over and over, never meets them. Here the socket itself knows the deadline of the attempt: it
-waits in short slices and looks at the time, and at the wish to stop, between them. Names are
-resolved and connections opened in a thread of their own, since neither can be interrupted.
+over and over, never meets them. So a thread looks at the time, and at the wish to stop, and hangs
+up on a connection that has had its time. Names are looked up and connections opened in a thread of
+their own, since neither can be interrupted.
 """
 
 from __future__ import annotations
 
-import io
+import http.client
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import requests
 from requests.adapters import HTTPAdapter
-from requests.cookies import RequestsCookieJar
 from requests.structures import CaseInsensitiveDict
 from requests.utils import DEFAULT_ACCEPT_ENCODING
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import HTTPError
 
 from bot import __version__
 from bot.client.clock import SLICE_S, StopRequest
 from bot.client.environment import Surroundings
 from bot.client.limits import LONGEST_TIMEOUT_S
-
-USER_AGENT: Final = f"sunpleat-bot/{__version__} (unattended player of Sunpleat)"
+from bot.errors import Stopped, Unreadable
 
 MAX_ANSWER: Final = 2**20
 """Bytes of the longest body that is taken for an answer."""
 STOP_GRACE_S: Final = 1.5
 """How long an answer on its way is waited for once the bot has to stop, in seconds."""
+IDLE_S: Final = 1.0
+"""How long a watchdog stays without an attempt."""
+ADDRESSES: Final = 4
+"""Addresses of a host that can be tried in the time of one attempt."""
 
 
-class Deadline:
-    """The end of the attempt under way."""
+class Watchdog:
+    """Ends the attempt under way when it has had its time."""
 
     def __init__(self, stop: StopRequest) -> None:
         """Take the request that brings the end forward."""
-        self.expires_at = 0.0
         self._stop = stop
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._ends_at: float | None = None
+        self._sock: socket.socket | None = None
+        self._has_hung_up = False
 
-    def start(self, seconds: float) -> None:
-        """Begin an attempt of at most `seconds`."""
-        self.expires_at = time.monotonic() + seconds
+    def begin(self, seconds: float) -> None:
+        """Begin an attempt of at most `seconds`.
 
-    def next_slice(self) -> float:
-        """Return how long to wait before asking again, in seconds.
+        Raises:
+            RuntimeError: the system has no thread for us.
+        """
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
+                thread.start()  # it waits for this lock before it looks
+                self._thread = thread
+            self._ends_at = time.monotonic() + seconds
+            self._has_hung_up = False
+            self._sock = None
+
+    def end(self) -> None:
+        """End the attempt.
+
+        Raises:
+            TimeoutError: it had had its time.
+            Stopped: the bot has to stop.
+        """
+        with self._lock:
+            self._ends_at = self._sock = None
+        if self._has_hung_up:
+            self._stop.check()
+            raise TimeoutError("no whole answer in time")
+
+    def watch(self, sock: socket.socket) -> None:
+        """Hang up on this connection, should it come to that."""
+        self._sock = sock
+
+    def run(self, operation: Callable[[], object]) -> None:
+        """Run an operation that cannot be interrupted; leave it behind at the end of the attempt.
 
         Raises:
             TimeoutError: the attempt has had its time.
-            Stopped: the bot has to stop, and the answer has had its grace.
+            RuntimeError: the system has no thread for us.
         """
-        now = time.monotonic()
-        if self._stop.signal_number is not None and now >= self._stop.asked_at + STOP_GRACE_S:
-            self._stop.check()
-        if now >= self.expires_at:
-            raise TimeoutError("no whole answer in time")
-        return min(self.expires_at - now, SLICE_S)
-
-    def keep_trying(self, operation: Callable[[], int]) -> int:
-        """Repeat a socket operation that times out after each slice until it returns."""
-        while True:
-            self.next_slice()
-            try:
-                return operation()
-            except TimeoutError:
-                continue
-
-    def run(self, operation: Callable[[], None]) -> None:
-        """Run an operation that cannot be interrupted; leave it behind at the deadline."""
         failure: list[BaseException] = []
         done = threading.Event()
 
@@ -87,174 +102,126 @@ class Deadline:
                 done.set()
 
         threading.Thread(target=work, daemon=True, name="connect").start()
-        while not done.wait(self.next_slice()):
-            pass
+        while not done.wait(SLICE_S):
+            if self._has_hung_up:
+                raise TimeoutError("no connection in time")
         if failure:
             raise failure[0]
 
+    def _watch(self) -> None:
+        """Watch until there has been no attempt for a while."""
+        watched_at = time.monotonic()
+        while True:
+            time.sleep(SLICE_S)
+            with self._lock:
+                now = time.monotonic()
+                if self._ends_at is not None:
+                    watched_at = now
+                    if self._is_over(now):
+                        self._hang_up()
+                elif now > watched_at + IDLE_S:
+                    self._thread = None
+                    return
 
-class _Reader(io.RawIOBase):
-    """The reading side of a `_Socket`."""
+    def _is_over(self, now: float) -> bool:
+        is_stopping = self._stop.signal_number is not None
+        is_late = is_stopping and now >= self._stop.asked_at + STOP_GRACE_S
+        return is_late or now >= (self._ends_at or now)
 
-    def __init__(self, raw: socket.SocketIO, sock: socket.socket, deadline: Deadline) -> None:
-        self._raw = raw  # holds the socket open until this is closed
-        self._sock = sock
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._deadline.keep_trying(lambda: self._sock.recv_into(buffer))
-
-    def close(self) -> None:
-        if not self.closed:
-            self._raw.close()
-        super().close()
-
-
-class _Socket:
-    """A connected socket under a deadline; all but sending and reading is the socket's own."""
-
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
-        sock.settimeout(SLICE_S)
-        self._sock = sock
-        self._deadline = deadline
-        self._unsent = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
-
-    def settimeout(self, value: float | None) -> None:
-        """Keep the slice; the deadline is what bounds an attempt."""
-
-    def sendall(self, data: bytes) -> None:
-        """Hold `data` back until an answer is awaited: head and body then leave in one segment."""
-        self._unsent += data
-
-    def makefile(self, *_: object, **__: object) -> io.BufferedReader:
-        while self._unsent:
-            sent = self._deadline.keep_trying(partial(self._sock.send, self._unsent))
-            self._unsent = self._unsent[sent:]
-        raw = self._sock.makefile("rb", buffering=0)
-        return io.BufferedReader(_Reader(raw, self._sock, self._deadline))
+    def _hang_up(self) -> None:
+        self._has_hung_up = True
+        if self._sock is not None:
+            inner = getattr(self._sock, "socket", self._sock)  # of TLS within TLS
+            with suppress(OSError):  # it is closed already
+                socket.socket.shutdown(inner, socket.SHUT_RDWR)  # below TLS, which is not asked
 
 
-class _DeadlineMixin:
-    """A urllib3 connection that opens, sends and reads under a deadline."""
+class _Response(http.client.HTTPResponse):
+    """A response that reads past every informational one, not only past `100 Continue`."""
 
+    def _read_status(self) -> tuple[str, int, str]:
+        while True:
+            line: tuple[str, int, str] = super()._read_status()  # type: ignore[misc]  # not in typeshed
+            if not 100 < line[1] < 200:
+                return line
+            http.client.parse_headers(self.fp)
+
+
+class _WatchedMixin:
+    """A connection of urllib3 that opens in a thread, and that can be hung up on.
+
+    A request is held back until its answer is awaited, so that head and body leave in one segment.
+    """
+
+    response_class = _Response
     sock: Any
-
-    def __init__(self, *args: Any, deadline: Deadline, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._deadline = deadline
+    watchdog: Watchdog
+    _held: bytes | None = None
 
     def connect(self) -> None:
-        self._deadline.run(super().connect)  # type: ignore[misc]  # the connection's, by the order of bases
-        self.sock = _Socket(self.sock, self._deadline)
+        self.watchdog.run(super().connect)  # type: ignore[misc]  # the connection's, by the order of bases
+        self.watchdog.watch(self.sock)
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.watchdog.watch(self.sock)
+        self._held = b""
+        super().request(*args, **kwargs)  # type: ignore[misc]  # likewise
+
+    def send(self, data: bytes) -> None:
+        if self._held is None:
+            super().send(data)  # type: ignore[misc]  # likewise
+        else:
+            self._held += data
+
+    def getresponse(self) -> Any:
+        held, self._held = self._held, None
+        self.send(held or b"")
+        return super().getresponse()  # type: ignore[misc]  # likewise
 
 
-class _HTTPConnection(_DeadlineMixin, HTTPConnection):
-    """Plain."""
+class WatchedAdapter(HTTPAdapter):
+    """A transport of requests whose connections one watchdog looks after."""
 
-
-class _HTTPSConnection(_DeadlineMixin, HTTPSConnection):
-    """With TLS."""
-
-
-class Received(requests.Response):
-    """A response whose jar for cookies is made when it is asked for: few ever are."""
-
-    def __init__(
-        self,
-        request: requests.PreparedRequest,
-        status: int,
-        headers: CaseInsensitiveDict[str],
-        raw: Any,
-    ) -> None:
-        """Take what came back for `request`; `raw` is its body, to be read."""
-        vars(self).update(_BLANK)
-        self.request = request
-        self.url = request.url or ""
-        self.status_code = status
-        self.headers = headers
-        self.raw = raw
-
-    @cached_property
-    def cookies(self) -> RequestsCookieJar:  # type: ignore[override]  # it can be set, too
-        """Those of this answer."""
-        return RequestsCookieJar()
-
-
-_BLANK: Final = {
-    name: value for name, value in vars(requests.Response()).items() if name != "cookies"
-}
-
-
-class DeadlineAdapter(HTTPAdapter):
-    """A transport of requests whose connections share one deadline."""
-
-    def __init__(self, deadline: Deadline) -> None:
-        """Take the deadline that is started before each attempt."""
-        self._deadline = deadline
-        self._pools: dict[str, Any] = {}
-        self._targets: dict[str, str] = {}
+    def __init__(self, watchdog: Watchdog) -> None:
+        """Take the watchdog that is told of each attempt."""
+        self._watchdog = watchdog
         super().__init__(pool_connections=4, pool_maxsize=1, max_retries=0)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pools of requests with connections of ours."""
         super().init_poolmanager(*args, **kwargs)
-        self._use_deadlines(self.poolmanager)
+        self._use_watched(self.poolmanager)
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         """Make the pools of a proxy with connections of ours."""
         manager = super().proxy_manager_for(*args, **kwargs)
-        self._use_deadlines(manager)
+        self._use_watched(manager)
         return manager
 
-    def get_connection_with_tls_context(
-        self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Return the pool for a request; the same address has the same one each time."""
-        url = request.url or ""
-        if url not in self._pools:
-            self._pools[url] = super().get_connection_with_tls_context(request, *args, **kwargs)
-        return self._pools[url]
-
-    def request_url(
-        self, request: requests.PreparedRequest, proxies: Mapping[str, str] | None
-    ) -> str:
-        """Return what stands in the request line; the same for the same address."""
-        url = request.url or ""
-        if url not in self._targets:
-            self._targets[url] = super().request_url(request, proxies)
-        return self._targets[url]
-
-    def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
-        """Return the status, headers and body; no answer of ours needs cookies or a charset."""
-        return Received(req, resp.status, resp.headers, resp)
-
-    def _use_deadlines(self, manager: Any) -> None:
+    def _use_watched(self, manager: Any) -> None:
         manager.pool_classes_by_scheme = {
-            "http": _pool(HTTPConnectionPool, _HTTPConnection, self._deadline),
-            "https": _pool(HTTPSConnectionPool, _HTTPSConnection, self._deadline),
+            "http": _pool(HTTPConnectionPool, HTTPConnection, self._watchdog),
+            "https": _pool(HTTPSConnectionPool, HTTPSConnection, self._watchdog),
         }
 
 
-def _pool(pool: type, connection: type, deadline: Deadline) -> type:
-    """Return a kind of pool whose connections know the deadline."""
-    return type(pool.__name__, (pool,), {"ConnectionCls": partial(connection, deadline=deadline)})
+def _pool(pool: type, connection: type, watchdog: Watchdog) -> type:
+    """Return a kind of pool whose connections have the watchdog."""
+    watched = type(connection.__name__, (_WatchedMixin, connection), {"watchdog": watchdog})
+    return type(pool.__name__, (pool,), {"ConnectionCls": watched})
 
 
 class Transport:
-    """Sends one request at a time, and returns the whole answer or raises an `OSError`."""
+    """Sends one request at a time, and returns the whole answer or says why there is none."""
 
     def __init__(
-        self, session: requests.Session, deadline: Deadline, surroundings: Surroundings
+        self, session: requests.Session, surroundings: Surroundings, watchdog: Watchdog | None
     ) -> None:
-        """Take a `session` whose adapters keep to `deadline`."""
+        """Take a `session`, and the watchdog of its connections if it has any."""
         self._session = session
-        self._deadline = deadline
+        self._watchdog = watchdog
         self._ca_bundle = surroundings.ca_bundle
         self._proxies = dict(surroundings.proxies)
 
@@ -276,44 +243,72 @@ class Transport:
 
         Raises:
             OSError: there was no whole answer within `timeout_s`.
+            Unreadable: it is longer than `MAX_ANSWER`.
             Stopped: the bot has to stop.
         """
-        self._deadline.start(timeout_s)
+        if self._watchdog is None:
+            return self._send(request, timeout_s)
         try:
-            response = self._session.get_adapter(request.url or "").send(
-                request,
-                timeout=min(timeout_s, LONGEST_TIMEOUT_S),
-                stream=True,
-                verify=self._ca_bundle,
-                proxies=self._proxies,
-            )
-            with response:  # which keeps the connection of one that was read to its end
-                body: bytes = response.raw.read(MAX_ANSWER + 1, decode_content=True)
-        except HTTPError as exc:
+            self._watchdog.begin(timeout_s)
+            try:
+                return self._send(request, timeout_s)
+            finally:
+                self._watchdog.end()
+        except (OSError, Stopped, Unreadable):
+            raise
+        except Exception as exc:  # whatever an HTTP library throws is an attempt that failed
             raise OSError(describe_error(exc)) from exc
+
+    def _send(
+        self, request: requests.PreparedRequest, timeout_s: float
+    ) -> tuple[requests.Response, bytes]:
+        longest_s = min(timeout_s, LONGEST_TIMEOUT_S)
+        response = self._session.get_adapter(request.url or "").send(
+            request,
+            timeout=(longest_s / ADDRESSES, longest_s),
+            stream=True,
+            verify=self._ca_bundle,
+            proxies=self._proxies,
+        )
+        with response:  # which keeps the connection of one that was read to its end
+            body: bytes = response.raw.read(MAX_ANSWER + 1, decode_content=True)
         if len(body) > MAX_ANSWER:
-            raise OSError(f"the answer is longer than {MAX_ANSWER} bytes")
+            raise Unreadable(f"the answer is longer than {MAX_ANSWER} bytes")
         return response, body
 
 
-def new_transport(stop: StopRequest, surroundings: Surroundings) -> Transport:
+def new_transport(stop: StopRequest, surroundings: Surroundings, contact: str = "") -> Transport:
     """Return a transport over the network that takes nothing else from the environment."""
-    session = new_session()
-    deadline = Deadline(stop)
-    adapter = DeadlineAdapter(deadline)
+    session = new_session(contact)
+    watchdog = Watchdog(stop)
+    adapter = WatchedAdapter(watchdog)
     session.mount("http://", adapter)
     session.mount("https://", adapter)
-    return Transport(session, deadline, surroundings)
+    return Transport(session, surroundings, watchdog)
 
 
-def new_session() -> requests.Session:
-    """Return a session that says who it is, and looks at no variable and no `.netrc`."""
+def new_session(contact: str = "") -> requests.Session:
+    """Return a session that says who it is, and looks at no variable and no `.netrc`.
+
+    Args:
+        contact: whom the service can reach about this bot; empty for nobody.
+    """
     session = requests.Session()
     session.trust_env = False
     session.headers = CaseInsensitiveDict(
-        {"User-Agent": USER_AGENT, "Accept-Encoding": DEFAULT_ACCEPT_ENCODING}
+        {
+            "User-Agent": user_agent(contact),
+            "Accept": "application/json",
+            "Accept-Encoding": DEFAULT_ACCEPT_ENCODING,
+        }
     )
     return session
+
+
+def user_agent(contact: str = "") -> str:
+    """Say who asks, and whom to reach about it."""
+    reach = f"; {contact}" if contact else ""
+    return f"sunpleat-bot/{__version__} (unattended player of Sunpleat{reach})"
 
 
 def describe_error(exc: BaseException) -> str:
@@ -321,7 +316,7 @@ def describe_error(exc: BaseException) -> str:
     while (inner := _reason(exc)) is not None:
         exc = inner
     name = "" if type(exc) is OSError else f"{type(exc).__name__}: "
-    return " ".join(f"{name}{exc}".split())
+    return " ".join(f"{name}{exc!s:.500}".split())
 
 
 def _reason(exc: BaseException) -> BaseException | None:

@@ -2,5 +2,5 @@
 
 Progress goes to stderr, results to stdout, and nothing that happens to a terminal or a pipe
 reaches the game: what cannot be written is dropped. `streams` writes, `figures` counts,
-`displays` show.
+`displays` has the log, `terminal` the bar.
 """

@@ -1,27 +1,27 @@
-"""What a person sees while it plays: a bar on a terminal, lines in a log, or nothing."""
+"""What a person sees while it plays: lines in a log, or nothing; `terminal` has the bar."""
 
 from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
 
 from bot.console.figures import Figures
-from bot.console.streams import one_line, say, takes
-from bot.report.text import duration
+from bot.console.streams import is_terminal, say
+from bot.replay.summary import state_of
+from bot.words import one_line, shorten
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from bot.client.failures import Failure
-    from bot.journal.ledger import Ledger
+    from bot.run import Run
 
 LINE_EVERY_S: Final = 60.0
 """Seconds between two lines when nothing is wrong and there is no terminal."""
-REFRESH_EVERY_S: Final = 0.2
-"""Seconds between two changes of the progress bar."""
+MAX_LINE: Final = 2000
+"""Characters of what is said in one line: an error may name several texts of others."""
 
 
 class Display:
@@ -30,24 +30,27 @@ class Display:
     It is what `player.Watcher` asks for.
     """
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """A sitting begins; its journal is at `path`."""
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """An action was accepted, `elapsed_ms` after it was sent."""
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
         """A request failed; `wait_s` is 0 where it is sent again at once, or not again."""
 
+    def info(self, text: str) -> None:
+        """Nothing is wrong, and there is something to say."""
+
     def notice(self, text: str) -> None:
         """Something happened that people should read."""
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
-        """The sitting is over."""
+    def ended(self, run: Run, path: Path, why: str) -> None:
+        """The sitting is over; `why` says what ended it where nothing was wrong, if anything."""
 
     def error(self, text: str) -> None:
         """Say why the sitting did not end as asked; even a quiet display does."""
-        say(one_line(f"sunpleat-bot: {text}"))
+        say(one_line(f"sunpleat-bot: {shorten(text, MAX_LINE)}"))
 
     def close(self) -> None:
         """Nothing more is shown."""
@@ -60,30 +63,35 @@ class Several(Display):
         """Tell each of `displays`, in this order."""
         self._displays = displays
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Tell it."""
         for display in self._displays:
-            display.began(ledger, path)
+            display.began(run, path)
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Tell it."""
         for display in self._displays:
-            display.moved(ledger, elapsed_ms)
+            display.moved(run, elapsed_ms)
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
         """Tell it."""
         for display in self._displays:
             display.failed(what, failure, wait_s)
 
+    def info(self, text: str) -> None:
+        """Tell it."""
+        for display in self._displays:
+            display.info(text)
+
     def notice(self, text: str) -> None:
         """Tell it."""
         for display in self._displays:
             display.notice(text)
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
+    def ended(self, run: Run, path: Path, why: str) -> None:
         """Tell it."""
         for display in self._displays:
-            display.ended(ledger, path)
+            display.ended(run, path, why)
 
     def error(self, text: str) -> None:
         """Tell the first, since it is said once."""
@@ -95,89 +103,118 @@ class Several(Display):
             display.close()
 
 
+class Quiet(Display):
+    """Errors only, in the form of a log where it is to be JSON."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Write an error as JSON where `as_json`."""
+        self._log = _new_log(as_json=True) if as_json else None
+
+    def error(self, text: str) -> None:
+        """Say it."""
+        if self._log is None:
+            super().error(text)
+        else:
+            self._log.error(shorten(text, MAX_LINE))
+
+
 class Lines(Display):
     """Lines with a time, for a log: text or JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
         """Write each line as JSON where `as_json`, as key=value otherwise."""
-        import structlog  # noqa: PLC0415 - a terminal does not need it
-
-        renderer = (
-            structlog.processors.JSONRenderer()
-            if as_json
-            else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
-        )
-        self._log = structlog.wrap_logger(
-            structlog.PrintLogger(_Stderr()),  # type: ignore[arg-type]  # it writes and flushes, no more
-            processors=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
-                renderer,
-            ],
-            wrapper_class=structlog.make_filtering_bound_logger(0),
-        ).bind()
+        self._log = _new_log(as_json=as_json)
         self._figures = Figures()
         self._next_line_at = time.monotonic() + LINE_EVERY_S
 
-    def began(self, ledger: Ledger, path: Path) -> None:
+    def began(self, run: Run, path: Path) -> None:
         """Say which run this is and where it stands."""
-        self._figures.first_score = ledger.state.score
+        self._figures.first_score = run.state.score
         self._log.info(
             "playing",
             journal=str(path),
-            score=ledger.state.score,
-            bank_at=ledger.goal.bank_at,
-            bank_rule=ledger.goal.rule,
+            score=run.state.score,
+            bank_at=run.goal.bank_at,
+            bank_rule=run.goal.rule,
         )
 
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
+    def moved(self, run: Run, elapsed_ms: float) -> None:
         """Say once a minute how far it is."""
         self._figures.add(elapsed_ms)
         if time.monotonic() < self._next_line_at:
             return
         self._next_line_at = time.monotonic() + LINE_EVERY_S
-        to_go = self._figures.seconds_to_go(ledger)
+        to_go = self._figures.seconds_to_go(run)
         self._log.info(
             "progress",
-            score=ledger.state.score,
-            bank_at=ledger.goal.bank_at,
-            boards=ledger.tally.boards,
+            score=run.state.score,
+            bank_at=run.goal.bank_at,
+            boards=run.boards,
             actions_per_s=round(self._figures.actions / self._figures.seconds, 1),
             eta_s=None if to_go is None else round(to_go),
         )
 
     def failed(self, what: str, failure: Failure, wait_s: float) -> None:
         """Say what went wrong, and when it is tried again."""
-        self._figures.causes[failure.cause] += 1
-        self._log.warning("request failed", what=what, cause=failure.cause, wait_s=wait_s)
+        self._figures.failures[failure.kind.value] += 1
+        cause = shorten(failure.cause)
+        self._log.warning("request failed", what=what, cause=cause, wait_s=wait_s)
+
+    def info(self, text: str) -> None:
+        """Say it."""
+        self._log.info(shorten(text, MAX_LINE))
 
     def notice(self, text: str) -> None:
         """Say it."""
-        self._log.warning(text)
+        self._log.warning(shorten(text, MAX_LINE))
 
-    def ended(self, ledger: Ledger, path: Path) -> None:
-        """Sum up."""
+    def ended(self, run: Run, path: Path, why: str) -> None:
+        """Sum up: a line for this call, and one for the whole run."""
         figures = self._figures
         self._log.info(
-            ("ended" if ledger.state.end_reason else "abandoned")
-            if ledger.is_over
-            else "suspended",
-            score=ledger.state.score,
-            end_reason=ledger.state.end_reason,
-            boards=ledger.tally.boards,
-            leaves=ledger.state.leaves,
-            seconds=ledger.seconds,
-            requests=ledger.tally.requests,
-            retries=ledger.tally.retries,
-            causes=dict(figures.causes.most_common(5)),
+            "this call",
+            actions=figures.actions,
+            failed=figures.failures.total(),
+            causes=figures.causes,
             median_ms=round(figures.percentile_ms(0.5), 1),
             p99_ms=round(figures.percentile_ms(0.99), 1),
+        )
+        reason = {"reason": why} if why else {}
+        self._log.info(
+            state_of(run),
+            **reason,
+            score=run.state.score,
+            end_reason=run.state.end_reason,
+            boards=run.boards,
+            leaves=run.state.leaves,
+            seconds=run.seconds,
+            requests=run.requests,
+            retries=run.retries,
+            refusals=run.refusals,
             journal=str(path),
         )
 
     def error(self, text: str) -> None:
         """Say it."""
-        self._log.error(text)
+        self._log.error(shorten(text, MAX_LINE))
+
+
+def _new_log(*, as_json: bool) -> Any:
+    """Return a logger to stderr."""
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
+    )
+    return structlog.wrap_logger(
+        structlog.PrintLogger(_Stderr()),  # type: ignore[arg-type]  # it writes and flushes, no more
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+    ).bind()
 
 
 class _Stderr:
@@ -191,121 +228,13 @@ class _Stderr:
         """Do nothing: `say` flushes."""
 
 
-class _Surviving:
-    """A terminal that may go away or be stopped; rich would fail or wait, the game goes on."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> None:
-        with suppress(OSError, ValueError):
-            if takes(self._stream):
-                self._stream.write(text)
-
-    def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            self._stream.flush()
-
-
-class Live(Display):
-    """A progress bar on a terminal."""
-
-    def __init__(self) -> None:
-        """Begin without a bar; it comes with the run."""
-        self._figures = Figures()
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
-        self._next_refresh_at = 0.0
-
-    def began(self, ledger: Ledger, path: Path) -> None:
-        """Show the bar."""
-        from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-        from rich.progress import (  # noqa: PLC0415
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-        )
-
-        self._figures.first_score = ledger.state.score
-        say(f"journal {path}")
-        self._progress = Progress(
-            TextColumn("{task.fields[score]} of {task.fields[goal]}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[boards]} boards, {task.fields[pace]}"),
-            console=Console(file=cast("TextIO", _Surviving(sys.stderr))),
-        )
-        self._task = self._progress.add_task(
-            "", total=max(1, ledger.goal.bank_at), **self._fields(ledger)
-        )
-        self._progress.start()
-
-    def _fields(self, ledger: Ledger) -> dict[str, Any]:
-        to_go = self._figures.seconds_to_go(ledger)
-        rate = self._figures.actions / max(self._figures.seconds, 0.001)
-        time_to_go = "" if to_go is None else f", {duration(to_go)} to go"
-        return {
-            "score": f"{ledger.state.score:,}",
-            "goal": f"{ledger.goal.bank_at:,}",
-            "boards": f"{ledger.tally.boards:,}",
-            "pace": f"{rate:.0f} actions a second{time_to_go}",
-        }
-
-    def moved(self, ledger: Ledger, elapsed_ms: float) -> None:
-        """Move the bar, a few times a second."""
-        self._figures.add(elapsed_ms)
-        now = time.monotonic()
-        if now >= self._next_refresh_at:
-            self._next_refresh_at = now + REFRESH_EVERY_S
-            self._refresh(ledger)
-
-    def _refresh(self, ledger: Ledger) -> None:
-        if self._progress is not None and self._task is not None:
-            completed = min(ledger.state.score, max(1, ledger.goal.bank_at))
-            self._progress.update(self._task, completed=completed, **self._fields(ledger))
-
-    def failed(self, what: str, failure: Failure, wait_s: float) -> None:
-        """Say above the bar what went wrong."""
-        self._figures.causes[failure.cause] += 1
-        again = f"; again in {duration(wait_s)}" if wait_s else ""
-        self.notice(f"{what}: {failure.cause}{again}")
-
-    def notice(self, text: str) -> None:
-        """Say it above the bar."""
-        if self._progress is None:
-            say(one_line(text))
-        else:
-            self._progress.console.print(one_line(text), markup=False, highlight=False)
-
-    def ended(self, ledger: Ledger, path: Path) -> None:
-        """Take the bar to where it ends, and sum up."""
-        self._refresh(ledger)
-        self.close()
-        say((ledger.state.end_reason or "abandoned") if ledger.is_over else "suspended")
-        say(self._figures.summary(ledger, path))
-
-    def close(self) -> None:
-        """Leave the bar where it is."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
-
-
 def choose_display(*, is_quiet: bool, log_format: str) -> Display:
     """Return the display that fits where stderr goes."""
+    as_json = log_format == "json"
     if is_quiet:
-        return Display()
-    if log_format == "text" and sys.stderr is not None and _is_terminal(sys.stderr):
+        return Quiet(as_json=as_json)
+    if not as_json and is_terminal(sys.stderr):
+        from bot.console.terminal import Live  # noqa: PLC0415 - a log does not need it
+
         return Live()
-    return Lines(as_json=log_format == "json")
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except ValueError:
-        return False
+    return Lines(as_json=as_json)

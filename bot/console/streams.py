@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import select
+import shutil
 import sys
 from typing import Final, TextIO
 
 from bot.errors import OutputError
+from bot.words import printable
 
 PATIENCE_S: Final = 0.1
 """Seconds that a stderr which takes nothing is waited for before a line is dropped."""
-
-
-def printable(text: str) -> str:
-    """Return `text` with every character that could move a terminal escaped."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else _escape(character)
-        for character in text
-    )
-
-
-def one_line(text: str) -> str:
-    """Return `text` printable and without line ends: what others wrote cannot forge a line."""
-    return printable(text).replace("\n", "\\n")
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+NO_WIDTH: Final = 10_000
+"""Columns of what is no terminal: nothing is cut there."""
 
 
 def write(stream: TextIO | None, text: str) -> None:
@@ -55,17 +44,63 @@ def takes(stream: TextIO | None, patience_s: float = 0.0) -> bool:
 
 
 def answer(text: str) -> None:
-    """Give a result, on stdout; one that nobody waits for any more is dropped.
+    """Give a result, on stdout, whole; one that nobody waits for any more is dropped.
 
     Raises:
         OutputError: stdout does not take it.
     """
-    if sys.stdout is None:
+    stream = sys.stdout
+    if stream is None:
         return
+    line = printable(text) + "\n"
     try:
-        sys.stdout.write(printable(text) + "\n")
-        sys.stdout.flush()
+        stream.flush()
+        if (descriptor := _descriptor_of(stream)) is None:
+            stream.write(line)
+        else:
+            _write_whole(descriptor, line.encode(stream.encoding, "backslashreplace"))
     except BrokenPipeError:
         return
     except OSError as exc:
         raise OutputError(f"cannot write the result: {exc.strerror}") from exc
+
+
+def answer_failure(error: str, exit_code: int) -> None:
+    """Give the result, for programs, of a call that has none.
+
+    Raises:
+        OutputError: stdout does not take it.
+    """
+    answer(json.dumps({"error": error, "exit_code": exit_code}))
+
+
+def width() -> int:
+    """Return the columns that a line of the result has before a terminal wraps it."""
+    if not is_terminal(sys.stdout):
+        return NO_WIDTH
+    return shutil.get_terminal_size().columns
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Tell whether a stream is a terminal; a closed one is none."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _descriptor_of(stream: TextIO) -> int | None:
+    """Return the number of the file that a stream writes to; None where it writes to none."""
+    try:
+        return stream.fileno()
+    except (OSError, ValueError):
+        return None
+
+
+def _write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of `data`: a disk may take a part, a pipe that does not block nothing yet."""
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])

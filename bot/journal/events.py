@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from bot import errors, rules, strategy
+from bot import errors
 from bot.garland import MAX_WHOLE
-from bot.rules import State
+from bot.words import MAX_SHOWN
 
 JOURNAL_VERSION: Final = 1
 INIT: Final = "init"
 """What a `retry` line names before the first action."""
-MAX_EXCERPT: Final = 200
-"""Characters of an answer that a `retry` line keeps at most."""
 SUSPENDING: Final = frozenset(
     (
         errors.ServiceUnavailable.exit_code,
         errors.BotError.exit_code,
         errors.TryLater.exit_code,
         errors.Contradiction.exit_code,
+        errors.TokenRefused.exit_code,
         errors.ConfigError.exit_code,
         *range(129, 193),
     )
@@ -61,7 +59,7 @@ class ActionTaken(NamedTuple):
     action: dict[str, object]
     token: str
     award: int
-    """Points of this action; negative only where a service that is followed takes some away."""
+    """Points of this action."""
     score: int
     phase: str
     board: int
@@ -95,6 +93,13 @@ class Refused(NamedTuple):
 
     action: dict[str, object]
     reason: str
+
+
+class LayoutChanged(NamedTuple):
+    """`layout`: an answer that is laid out otherwise than the one before it."""
+
+    wire: dict[str, object]
+    """Where each field was found in it."""
 
 
 class FieldsDiverged(NamedTuple):
@@ -146,6 +151,7 @@ Event: TypeAlias = (
     | ActionTaken
     | Retried
     | Refused
+    | LayoutChanged
     | FieldsDiverged
     | RunResumed
     | RunSuspended
@@ -154,8 +160,7 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What a field may hold: told by its type first, since `True` is no 1 and `1.0` is none."""
 
     text: str
@@ -187,22 +192,18 @@ def _nullable(kind: Kind) -> Kind:
     )
 
 
-_ACTIONS: Final = [action.to_json() for action in (*rules.FLIPS, *rules.PLAIN_ACTIONS.values())]
-
-
-def _is_action(value: object) -> bool:
-    return value in _ACTIONS and type(value.get("count", 1)) is int
-
-
 _TEXT: Final = _kind("a text", str)
 _NAME: Final = _kind("a text that is not empty", str, test=bool)
+_SHORT: Final = _kind(
+    f"a text of 1 to {MAX_SHOWN} characters", str, test=lambda text: 0 < len(text) <= MAX_SHOWN
+)
 _INTEGER: Final = _kind("a whole number", int, test=range(-MAX_WHOLE, MAX_WHOLE + 1).__contains__)
 _COUNT: Final = _kind(
-    f"a whole number from 0 to {MAX_WHOLE}", int, test=range(MAX_WHOLE + 1).__contains__
+    "a whole number from 0 to 2^53 - 1", int, test=range(MAX_WHOLE + 1).__contains__
 )
 _DURATION: Final = _kind("a time", int, float, test=lambda value: 0 <= value < math.inf)
 _OBJECT: Final = _kind("an object", dict)
-_ACTION: Final = _kind("an action", dict, test=_is_action)
+_ACTION: Final = _kind("an action", dict, test=lambda value: isinstance(value.get("type"), str))
 _ANYTHING: Final = _kind("anything", dict, list, str, int, float, bool, type(None))
 
 FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
@@ -210,12 +211,12 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
         RunStarted,
         {
             "journal_version": _one_of(JOURNAL_VERSION),
-            "run_id": _NAME,
-            "bot_version": _NAME,
-            "base_url": _NAME,
+            "run_id": _SHORT,
+            "bot_version": _SHORT,
+            "base_url": _SHORT,
             "seed": _COUNT,
             "bank_at": _COUNT,
-            "bank_rule": _one_of(*strategy.BANK_RULES),
+            "bank_rule": _NAME,
             "token": _NAME,
             "state": _OBJECT,
             "wire": _OBJECT,
@@ -231,13 +232,13 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
             "token": _NAME,
             "award": _INTEGER,
             "score": _COUNT,
-            "phase": _one_of(*rules.PHASES),
+            "phase": _NAME,
             "board": _COUNT,
             "template": _COUNT,
             "garland": _kind(
                 "a list of whole numbers",
                 list,
-                test=lambda pennants: all(type(pennant) is int for pennant in pennants),
+                test=lambda pennants: {*map(type, pennants)} <= {int},
             ),
             "moves_used": _COUNT,
             "move_budget": _COUNT,
@@ -253,7 +254,7 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
                 "init or an action",
                 str,
                 dict,
-                test=lambda value: value == INIT or _is_action(value),
+                test=lambda value: value == INIT or _ACTION(value),
             ),
             "attempt": _COUNT,
             "cause": _TEXT,
@@ -263,14 +264,15 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
         },
     ),
     "refused": (Refused, {"action": _ACTION, "reason": _TEXT}),
+    "layout": (LayoutChanged, {"wire": _OBJECT}),
     "diverged": (FieldsDiverged, {"fields": _OBJECT}),
     "run.resumed": (
         RunResumed,
         {
             "from_seq": _COUNT,
             "bank_at": _COUNT,
-            "bank_rule": _one_of(*strategy.BANK_RULES),
-            "bot_version": _NAME,
+            "bank_rule": _NAME,
+            "bot_version": _SHORT,
             "cut_bytes": _COUNT,
         },
     ),
@@ -279,7 +281,7 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
     "run.ended": (
         RunEnded,
         {
-            "end_reason": _one_of(*rules.END_REASONS),
+            "end_reason": _NAME,
             "score": _COUNT,
             "boards": _COUNT,
             "flips": _COUNT,
@@ -292,25 +294,3 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
 """Name of each event: the tuple that holds it, and what each of its fields has to be."""
 
 EVENT_NAMES: Final[Mapping[type, str]] = {kind: name for name, (kind, _) in FORMAT.items()}
-
-
-def action_taken(
-    before: State, after: State, action: rules.Action, token: str, attempts: int, elapsed_ms: float
-) -> ActionTaken:
-    """Return the event of an action that led from state `before` to state `after`."""
-    return ActionTaken(
-        turn=after.turn,
-        action=action.to_json(),
-        token=token,
-        award=after.score - before.score,
-        score=after.score,
-        phase=after.phase,
-        board=after.board_number,
-        template=after.template_index,
-        garland=list(after.garland),
-        moves_used=after.moves_used,
-        move_budget=after.move_budget,
-        leaves=after.leaves,
-        attempts=attempts,
-        elapsed_ms=elapsed_ms,
-    )

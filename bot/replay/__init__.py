@@ -1,7 +1,6 @@
-"""What can be done with a journal once it is written: prove it, audit it, sum it up, watch it.
+"""What can be done with a journal once it is written: sum it up, watch it, ask a service about it.
 
-`verify` plays a journal again by the rules, `audit` asks a service about a sample of it,
-`summary` is where a run stands. `film` is a run that can be wound, `drawing` a picture of it,
-`projector` what keys and time do, `keyboard` the keys, and `watch` shows it. Nothing here
-writes.
+`summary` says where a run stands; of its `moves`, `watch` shows each and `audit` sends a sample
+again.
+Nothing here writes.
 """

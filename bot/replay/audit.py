@@ -7,35 +7,18 @@ it answers has to be the one that stands in the journal.
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from bot.client.client import Client
+from bot.client.client import Client, Failed
 from bot.errors import Contradiction, TokenRefused
-from bot.replay.verify import MAX_PROBLEMS, Problem, Verification, action_in
-from bot.rules import Action, State
-from bot.wire.layout import Differences
+from bot.replay.moves import Move, moves
+from bot.verify import MAX_PROBLEMS, Problem, Verification
 
 MAX_REFUSALS: Final = 3
 """Tokens refused in a row after which no other is tried: they are too old."""
-
-
-class Move(NamedTuple):
-    """One action of a journal, with all that is needed to send it again."""
-
-    line: int
-    """From 1."""
-    seq: int
-    token: str
-    """The one that it was sent with."""
-    action: Action
-    after: State
-    """As the journal has it."""
-    is_followed: bool
-    """Whether the service had contradicted the rules here, and its word was taken."""
 
 
 @dataclass(slots=True)
@@ -74,50 +57,47 @@ def choose(path: Path, size: int | None) -> Sequence[int]:
         NotAJournal: the file cannot be read, or is no journal.
     """
     verification = Verification(path)
-    ledger = verification.ledger
     first_of_award: dict[int, int] = {}
-    score = count = 0
-    for _ in verification.steps():
-        if ledger.tally.actions > count:
-            first_of_award.setdefault(ledger.score - score, count)
-            score, count = ledger.score, ledger.tally.actions
+    count = 0
+    for move in moves(verification):
+        first_of_award.setdefault(move.after.score - move.before.score, count)
+        count += 1
     if size is None or size >= count:
         return range(count)
-    chosen = {count - 1, *first_of_award.values()}
+    drawn = {count - 1, *first_of_award.values()}
     generator = random.Random(verification.run_id)  # noqa: S311 - a sample, no secret
     for number in generator.sample(range(count), size):
-        if len(chosen) < size:
-            chosen.add(number)
-    return sorted(chosen)
+        if len(drawn) < size:
+            drawn.add(number)
+    return sorted(drawn)
 
 
-def moves(path: Path, numbers: Sequence[int]) -> Iterator[Move]:
-    """Yield the actions of a verified journal that have these numbers, which are in order.
+def chosen(path: Path, numbers: Sequence[int]) -> Iterator[Move]:
+    """Yield the moves of a verified journal that have these numbers, which are in order.
 
     Raises:
         NotAJournal: the file cannot be read, or is no journal.
     """
-    verification = Verification(path)
-    ledger = verification.ledger
-    token, is_followed = ledger.token, ledger.has_diverged
-    wanted = deque(numbers)
-    for line in verification.steps():
-        if not wanted:
+    wanted = iter(numbers)
+    number = next(wanted, None)
+    for place, move in enumerate(moves(Verification(path))):
+        if number is None:
             return
-        if ledger.tally.actions > wanted[0]:
-            wanted.popleft()
-            seq = ledger.next_seq - 1
-            yield Move(line.number, seq, token, action_in(line), ledger.state, is_followed)
-        token, is_followed = ledger.token, ledger.has_diverged
+        if place == number:
+            yield move
+            number = next(wanted, None)
 
 
-def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:
+def audit(
+    asked: Iterable[Move], client: Client, findings: Findings, tell: Callable[[Move, Failed], None]
+) -> None:
     """Send moves again and add to `findings` what the answers are worth.
 
     Args:
         asked: the moves.
-        client: follows the service's word, and has the layout of the run.
+        client: has the layout of the run.
         findings: to add to, so that they are at hand when an error ends the audit.
+        tell: is told of each attempt that brought no answer.
 
     Raises:
         ServiceUnavailable: the service cannot be reached, or answers nothing usable.
@@ -128,7 +108,9 @@ def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:
     refused_in_a_row = 0
     for move in asked:
         try:
-            step = client.act(move.token, move.action, move.after)
+            for attempt in client.act(move.token, move.action, move.before, move.after):
+                if isinstance(attempt, Failed):
+                    tell(move, attempt)
         except TokenRefused as exc:
             findings.refused += 1
             findings.refusal = exc.cause
@@ -137,23 +119,10 @@ def audit(asked: Iterable[Move], client: Client, findings: Findings) -> None:
                 return
             continue
         except Contradiction as exc:
-            _add(findings, move, str(exc))
+            text = f"{move.action}: {exc}"
+            findings.problems.append(Problem(move.line, move.seq, text))
         else:
-            if not step.differences or (move.is_followed and step.state == move.after):
-                findings.agreed += 1
-            else:
-                _add(findings, move, _describe(step.differences))
+            findings.agreed += 1
         refused_in_a_row = 0
         if len(findings.problems) >= MAX_PROBLEMS:
             return
-
-
-def _add(findings: Findings, move: Move, text: str) -> None:
-    findings.problems.append(Problem(move.line, move.seq, f"{move.action}: {text}"))
-
-
-def _describe(differences: Differences) -> str:
-    return "; ".join(
-        f"the service says {name} is {pair['observed']!r:.80}, expected {pair['predicted']!r:.80}"
-        for name, pair in differences.items()
-    )

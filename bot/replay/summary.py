@@ -1,27 +1,28 @@
-"""Where a run stands, in a few figures, for lists and for a look in between.
+"""Where a run stands: its state, its figures, how fast it goes and how long it has to go.
 
-A run that has ended says so in its last line, so its first and last lines are enough. Any
-other one is read whole, and verified on the way.
+This is the one place that says so; the verbs, the metrics and the report ask it. A run that has
+ended says in its last line what it took, so its first and last lines are enough. Any other one
+is read whole, and verified on the way.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bot import rules
+from bot import rules, strategy
 from bot.errors import NotAJournal
 from bot.journal.events import ActionTaken, RunEnded, RunResumed, RunStarted
 from bot.journal.folder import first_entry, journals, run_name
 from bot.journal.lock import is_played
-from bot.journal.reader import LineError, parse_line, read_lines
-from bot.journal.tail import last_entries
-from bot.replay.verify import Verification
+from bot.journal.reader import LineError, last_entries, parse_line, read_lines
+from bot.run import Run, points_an_hour, time_to_go
+from bot.strategy import Goal
+from bot.verify import Verification
 
 RUNNING: Final = "running"
 SUSPENDED: Final = "suspended"
@@ -40,35 +41,41 @@ class Summary:
 
     run_id: str
     journal: Path
-    base_url: str | None
-    seed: int | None
     state: str
     """`running`, `suspended`, `ended`, `abandoned` or `damaged`."""
-    score: int
-    bank_at: int | None
+    base_url: str | None = None
+    seed: int | None = None
+    score: int = 0
+    bank_at: int | None = None
     """The threshold of the last sitting."""
-    boards: int
+    boards: int = 0
     """Cleared."""
-    requests: int
-    retries: int
-    started: str | None
+    requests: int = 0
+    retries: int = 0
+    started: str | None = None
     """Time of the first line, as it stands there."""
-    last_success: str | None
+    last_success: str | None = None
     """Time of the last accepted answer, `init` included."""
-    seconds: float
+    seconds: float = 0.0
     """Time played, without the time between sittings."""
+    end_reason: str | None = None
+    """Of a run that has ended: one of the rules' `END_REASONS`."""
+    is_as_asked: bool = False
+    """Whether it ended banked, as its goal asks."""
+    fault: str = ""
+    """What is wrong first with a damaged one."""
 
     @property
     def rate(self) -> float | None:
         """Points an hour of play; None while there is no time to divide by."""
-        return _ratio(self.score, self.seconds, 3600) if self.seconds > 0 else None
+        return points_an_hour(self.score, self.seconds)
 
     @property
     def eta_s(self) -> float | None:
         """Seconds of play to the threshold at this rate; None where it is over or unknown."""
-        if self.state not in (RUNNING, SUSPENDED) or not self.score or self.bank_at is None:
+        if self.state not in (RUNNING, SUSPENDED) or self.bank_at is None:
             return None
-        return _ratio(max(0, self.bank_at - self.score), self.score, self.seconds)
+        return time_to_go(self.bank_at - self.score, self.score, self.seconds)
 
     def to_json(self) -> dict[str, object]:
         """Return the figures for programs."""
@@ -90,22 +97,17 @@ class Summary:
         }
 
 
-def _ratio(part: float, whole: float, times: float) -> float | None:
-    """Return so many times `part` / `whole`; None beyond all numbers, which a journal may hold."""
-    try:
-        value = part / whole * times
-    except OverflowError:
-        return None
-    return round(value, 1) if math.isfinite(value) else None
-
-
 def summarise(path: Path) -> Summary:
     """Return the figures of the run whose journal is at `path`.
 
     Raises:
         NotAJournal: the file cannot be read, or is no journal.
     """
-    return _look_at_lock(_read(path))
+    if (summary := _read_ends(path)) is not None:
+        return summary
+    verification = Verification(path)
+    verification.read_all()
+    return summary_of(verification)
 
 
 def summarise_all(runs_dir: Path) -> list[Summary]:
@@ -116,7 +118,44 @@ def summarise_all(runs_dir: Path) -> list[Summary]:
     Raises:
         JournalError: the folder cannot be read.
     """
-    return sorted(map(_look_at_lock, _read_all(runs_dir)), key=_start)
+    return sorted(_read_all(runs_dir), key=_start)
+
+
+def summary_of(verification: Verification) -> Summary:
+    """Return the figures of the run whose journal was read; somebody may play it now."""
+    run, started = verification.run, verification.run.started
+    fault = str(verification.problems[0]) if verification.problems else ""
+    return Summary(
+        run_id=started.run_id if started else run_name(verification.path),
+        journal=verification.path,
+        state=DAMAGED if fault else _state_now(run, verification.path),
+        base_url=started.base_url if started else None,
+        seed=started.seed if started else None,
+        score=run.score,
+        bank_at=run.goal.bank_at if started else None,
+        boards=run.boards,
+        requests=run.requests,
+        retries=run.retries,
+        started=run.started_ts or None,
+        last_success=run.last_action_ts or None,
+        seconds=run.seconds,
+        end_reason=run.state.end_reason,
+        is_as_asked=run.is_as_asked,
+        fault=fault,
+    )
+
+
+def state_of(run: Run) -> str:
+    """Return the state of a run that nobody plays at this moment, and that has no fault."""
+    if not run.is_over:
+        return SUSPENDED
+    return ENDED if run.state.phase == rules.ENDED else ABANDONED
+
+
+def _state_now(run: Run, path: Path) -> str:
+    """Return the state of a run whose journal is at `path`: somebody may play it."""
+    state = state_of(run)
+    return RUNNING if state == SUSPENDED and is_played(path) else state
 
 
 def _start(run: Summary) -> tuple[str, str, str]:
@@ -129,24 +168,9 @@ def _read_all(runs_dir: Path) -> Iterator[Summary]:
             with suppress(LineError):  # a first line that is broken is one all the same
                 if first_entry(path) is None:
                     continue
-            yield _read(path)
-        except NotAJournal:
-            yield Summary(
-                run_name(path), path, None, None, DAMAGED, 0, None, 0, 0, 0, None, None, 0
-            )
-
-
-def _look_at_lock(run: Summary) -> Summary:
-    """Return the figures of a run with its state as it is now: somebody may play it."""
-    if run.state != SUSPENDED or run.base_url is None or run.seed is None:
-        return run
-    is_running = is_played(run.journal, run.base_url, run.seed)
-    return replace(run, state=RUNNING) if is_running else run
-
-
-def _read(path: Path) -> Summary:
-    """Read a journal, as little of it as will do; what is not over counts as suspended."""
-    return _read_ends(path) or _read_whole(path)
+            yield summarise(path)
+        except NotAJournal as exc:
+            yield Summary(run_name(path), path, DAMAGED, fault=str(exc))
 
 
 def _read_ends(path: Path) -> Summary | None:
@@ -162,62 +186,52 @@ def _read_ends(path: Path) -> Summary | None:
             return None
         started, ended = first.event, last.event
         is_undisturbed = last.seq == ended.requests  # no line but those of requests
-        bank_at = started.bank_at if is_undisturbed else _last_bank_at(path, started)
+        goal = Goal(started.bank_at, started.bank_rule)
+        goal = goal if is_undisturbed else _last_goal(path, goal, last.seq + 1)
     except (LineError, NotAJournal):
+        return None
+    is_as_asked = _is_as_asked(ended, goal)
+    if is_as_asked is None:
         return None
     return Summary(
         run_id=started.run_id,
         journal=path,
+        state=ENDED,
         base_url=started.base_url,
         seed=started.seed,
-        state=ENDED,
         score=ended.score,
-        bank_at=bank_at,
+        bank_at=goal.bank_at,
         boards=ended.boards,
         requests=ended.requests,
         retries=ended.retries,
         started=first.ts,
         last_success=success.ts,
         seconds=ended.seconds,
+        end_reason=ended.end_reason,
+        is_as_asked=is_as_asked,
     )
 
 
-def _last_bank_at(path: Path, started: RunStarted) -> int:
-    """Return the threshold of the last sitting.
+def _is_as_asked(ended: RunEnded, goal: Goal) -> bool | None:
+    """Tell whether a run ended as its goal asks; None where its moves have to be known for that."""
+    if ended.end_reason != rules.BANKED:
+        return False
+    if goal.rule == strategy.AT_LEAST:
+        return ended.score >= goal.bank_at
+    return ended.score == goal.bank_at if goal.rule == strategy.EXACTLY else None
+
+
+def _last_goal(path: Path, goal: Goal, lines: int) -> Goal:
+    """Return the goal of the last sitting of a run of so many lines, whose first one had `goal`.
 
     Raises:
-        LineError: a line that begins a sitting is broken.
+        LineError: a line that begins a sitting is broken, or there is no reading on to the end.
         NotAJournal: the file cannot be read to its end.
     """
-    bank_at = started.bank_at
     for line in read_lines(path):
-        if _RESUMED.search(line.text):
+        is_lost = not line.is_whole and line.number <= lines
+        if is_lost or _RESUMED.search(line.text):
             event = parse_line(line).event
             if isinstance(event, RunResumed):
-                bank_at = event.bank_at
-    return bank_at
-
-
-def _read_whole(path: Path) -> Summary:
-    verification = Verification(path)
-    verification.run()
-    ledger = verification.ledger
-    started = ledger.started
-    state = SUSPENDED
-    if ledger.is_over:
-        state = ENDED if ledger.state.phase == rules.ENDED else ABANDONED
-    return Summary(
-        run_id=started.run_id if started else run_name(path),
-        journal=path,
-        base_url=started.base_url if started else None,
-        seed=started.seed if started else None,
-        state=state if verification.is_verified else DAMAGED,
-        score=ledger.state.score,
-        bank_at=ledger.goal.bank_at if started else None,
-        boards=ledger.tally.boards,
-        requests=ledger.tally.requests,
-        retries=ledger.tally.retries,
-        started=ledger.started_ts or None,
-        last_success=ledger.last_action_ts or None,
-        seconds=ledger.seconds,
-    )
+                goal = Goal(event.bank_at, event.bank_rule)
+    return goal

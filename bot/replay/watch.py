@@ -1,71 +1,147 @@
-"""Showing a film in a terminal, with keys to wind it."""
+"""Watching a run: on a terminal as a film that can be paused, elsewhere one line a move."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
+import shutil
+import termios
 import time
-from collections.abc import Callable
+import tty
+from collections import deque
 from typing import Final
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
-from bot.replay.drawing import Line, choose_style, draw
-from bot.replay.keyboard import Keyboard
-from bot.replay.projector import Projector
+from bot import rules
+from bot.garland import format_garland
+from bot.replay.moves import Move, moves
+from bot.rules import State
+from bot.verify import Verification
+from bot.words import one_line
 
 TICK_S: Final = 0.04
 """Seconds between two pictures."""
-STYLES: Final = {
-    "sun": "yellow",
-    "moon": "blue",
-    "chosen": "bold reverse",
-    "strong": "bold",
-    "faint": "dim",
-    "": "",
-}
+SLOWEST, FASTEST = 0.5, 1024.0
+"""Moves a second."""
 
 
-def watch(
-    projector: Projector,
-    console: Console,
-    keyboard: Keyboard,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> None:
-    """Show what the projector has, until it is over; leave the screen as it was.
+def describe(number: int, move: Move) -> str:
+    """Tell one move in one line of ASCII, the chosen pennants in brackets."""
+    action, before, after = move.action, move.before, move.after
+    count = action.count or 0
+    chosen, rest = format_garland(before.garland[:count]), format_garland(before.garland[count:])
+    garland = f"[{chosen}] {rest}".rstrip() if count else rest
+    told = [str(number), f"board {after.board_number}", str(action)]
+    told += [f"{garland} -> {format_garland(after.garland)}", _outcome(after)]
+    told += [f"moves left {after.remaining_moves}", f"leaves {after.leaves}"]
+    return "  ".join(filter(None, [*told, f"score {after.score}"]))
+
+
+def _outcome(state: State) -> str:
+    """Say what came of the last move; nothing where the board is still being played."""
+    return {
+        rules.CLEARED: f"cleared, {state.last_award} points",
+        rules.RETRY: "out of moves, a leaf is spent",
+        rules.ENDED: f"ended, {state.end_reason}",
+    }.get(state.phase, "")
+
+
+class Film:
+    """A run as it is shown: time and keys go in, pictures come out."""
+
+    def __init__(self, verification: Verification) -> None:
+        """Begin at the beginning of a journal that was not read yet, two moves a second."""
+        self.is_over = False
+        """Whether it is to be shown no longer."""
+        self._verification = verification
+        self._moves = moves(verification)
+        self._next = next(self._moves, None)
+        self._state = verification.run.state if self._next is None else self._next.before
+        self._number = 0
+        self._speed = 2.0
+        self._is_paused = False
+        self._due = 0.0
+        """Moves that the time has brought and that were not shown yet."""
+
+    def pass_time(self, seconds: float) -> None:
+        """Go on as far as the speed has it."""
+        self._due = 0.0 if self._is_paused else self._due + seconds * self._speed
+        while self._next is not None and self._due >= 1:
+            self._state, self._number = self._next.after, self._number + 1
+            self._next = next(self._moves, None)
+            self._due -= 1
+
+    def press(self, key: str) -> None:
+        """Do what a key asks for; a key that means nothing does nothing."""
+        if key == "q":
+            self.is_over = True
+        elif key == " ":
+            self._is_paused = not self._is_paused
+        elif key in ("+", "-"):
+            self._speed = min(max(self._speed * (2 if key == "+" else 0.5), SLOWEST), FASTEST)
+
+    def finish(self) -> None:
+        """Read what was not shown, so that the verdict is one on the whole journal."""
+        deque(self._moves, maxlen=0)
+
+    def picture(self) -> list[str]:
+        """Draw this moment: suns and moons in words, so that any terminal can show it."""
+        state, run = self._state, self._verification.run
+        action = self._next.action if self._next else None
+        pace = "paused" if self._is_paused else f"{self._speed:g} moves a second"
+        count = (action and action.count) or 0
+        left = (
+            f"moves left {state.remaining_moves} of {state.move_budget}   leaves {state.leaves}   "
+            f"score {state.score:,} of {run.goal.bank_at:,}"
+        )
+        return [
+            one_line(self._verification.run_id or ""),
+            f"board {state.board_number:,} (template {state.template_index})   {left}",
+            "",
+            " ".join("(sun) " if pennant > 0 else "<moon>" for pennant in state.garland),
+            " ".join(f"{abs(pennant):^6}" for pennant in state.garland),
+            "=" * (7 * count - 1) if count else "",
+            "; ".join(filter(None, (_outcome(state), f"next: {action}" if action else ""))),
+            "",
+            f"move {self._number:,}   {pace if action else 'at the end'}",
+            "space pause   + - speed   q quit",
+        ]
+
+
+def show(film: Film, keys: int, screen: int) -> None:
+    """Show a film until it is quit; then the terminal is as it was.
 
     Args:
-        projector: the film and where it stands.
-        console: of the terminal.
-        keyboard: of the same terminal, ready to be read; it is what time passes in.
-        monotonic: seconds that never go back.
+        film: what to show.
+        keys: descriptor of the terminal, to read from.
+        screen: likewise, to write to.
     """
-    style = choose_style(console.encoding)
-    with Live(
-        console=console,
-        screen=True,
-        auto_refresh=False,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    ) as live:
-        shown: object = None
-        last = monotonic()
-        while not projector.is_over:
-            picture = (projector.scene(), console.size)
-            if picture != shown:
-                live.update(_render(draw(picture[0], style)), refresh=True)
-                shown = picture
-            if key := keyboard.read(TICK_S):
-                projector.press(key)
-            now = monotonic()
-            projector.pass_time(now - last)
-            last = now
+    before = termios.tcgetattr(keys)
+    try:
+        tty.setcbreak(keys, termios.TCSANOW)  # what was typed ahead counts
+        mode = termios.tcgetattr(keys)
+        mode[tty.CC][termios.VSUSP] = b"\0"  # it would be stopped with its picture on the screen
+        termios.tcsetattr(keys, termios.TCSANOW, mode)
+        with contextlib.suppress(OSError):  # the terminal may hang up
+            _roll(film, keys, screen)
+    finally:
+        with contextlib.suppress(OSError):
+            os.write(screen, b"\x1b[?25h\x1b[?1049l")
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(keys, termios.TCSADRAIN, before)
 
 
-def _render(lines: list[Line]) -> Text:
-    text = Text(no_wrap=True)
-    for line in lines:
-        for piece, kind in line:
-            text.append(piece, STYLES[kind])
-        text.append("\n")
-    return text
+def _roll(film: Film, keys: int, screen: int) -> None:
+    os.write(screen, b"\x1b[?1049h\x1b[?25l")
+    shown, last = "", time.monotonic()
+    while not film.is_over:
+        width = shutil.get_terminal_size().columns
+        picture = "\n".join(f"{line[:width]}\x1b[K" for line in film.picture())
+        if picture != shown:
+            os.write(screen, f"\x1b[H{picture}\x1b[J".encode("ascii", "backslashreplace"))
+            shown = picture
+        if select.select([keys], [], [], TICK_S)[0]:
+            film.press(os.read(keys, 1).decode("latin-1") or "q")
+        now = time.monotonic()
+        film.pass_time(now - last)
+        last = now

@@ -1,4 +1,4 @@
-"""What the player in the page shows: every board, step by step, as the journal has it.
+"""What the player in the page shows: every board, step by step.
 
 The boards of a long run are played alike, so each way of playing one is kept once, and a board
 is a few numbers: ten times a run to a million points stays a page that opens at once.
@@ -7,14 +7,11 @@ is a few numbers: ten times a run to a million points stays a page that opens at
 from __future__ import annotations
 
 from collections import deque
-from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from bot import rules
-from bot.errors import GarlandError
-from bot.garland import Garland, parse_garland
-from bot.journal.events import ActionTaken
-from bot.report.text import clamp
+from bot.garland import Garland
+from bot.rules import State
 
 MAX_BOARDS: Final = 50_000
 """Boards in the page; of a longer run, the first and the last half of them."""
@@ -28,7 +25,6 @@ class Step(NamedTuple):
     action: str
     """The count of a flip, or the action's name."""
     garland: Garland
-    """Empty where the journal's is none."""
     moves_used: int
     leaves: int
     phase: int
@@ -63,70 +59,52 @@ Place: TypeAlias = tuple[int, int]
 
 
 class BoardLog:
-    """The boards of a run, gathered line by line."""
+    """The boards of a run, gathered move by move."""
 
     def __init__(self) -> None:
         """Begin on the first board, as every run does."""
-        state = rules.fresh()
         self.plays: dict[Play, int] = {}
-        self.count = 1
+        self.count = 0
         """Boards begun, the one at hand included."""
         self._steps_kept = 0
         self._first: list[Board] = []
         self._last: deque[Board] = deque(maxlen=MAX_BOARDS // 2)
-        self._head = (state.board_number, state.template_index, 0, 0.0)
-        self._start = (state.garland, state.move_budget, state.leaves)
-        self._steps: list[Step] = []
+        self._begin(rules.fresh(), 0.0)
 
     @property
     def place(self) -> Place:
         """Where the run stands."""
         return self.count - 1, len(self._steps)
 
-    def take(self, event: ActionTaken, at: float) -> None:
+    def take(self, action: str, before: State, after: State, at: float) -> None:
         """Take note of an action, accepted at `at` seconds played.
 
         A board whose beginning the journal has lost begins where it is first seen.
         """
-        kind = str(event.action["type"])
-        if kind == rules.NEXT_BOARD.type or _whole(event.board) != self._head[0]:
-            self._close()
-            self.count += 1
-            self._head = (_whole(event.board), _whole(event.template), _whole(event.score), at)
-            self._start = (
-                _garland(tuple(event.garland)),
-                _whole(event.move_budget),
-                _whole(event.leaves),
-            )
+        if action == rules.NEXT_BOARD.type or after.board_number != self._start.board_number:
+            kept = self._first if len(self._first) < MAX_BOARDS // 2 else self._last
+            kept.append(self._board())
+            self._begin(after, at)
             return
+        phase = rules.PHASES.index(after.phase)
+        award = after.score - before.score
         self._steps.append(
-            Step(
-                str(int(str(event.action["count"]))) if "count" in event.action else kind,
-                _garland(tuple(event.garland)),
-                _whole(event.moves_used),
-                _whole(event.leaves),
-                rules.PHASES.index(event.phase),
-                _whole(event.award),
-            )
+            Step(action, after.garland, after.moves_used, after.leaves, phase, award)
         )
 
-    def _close(self) -> None:
-        (self._first if len(self._first) < MAX_BOARDS // 2 else self._last).append(self._board())
-        self._steps = []
+    def _begin(self, start: State, at: float) -> None:
+        self.count += 1
+        self._start, self._at = start, at
+        self._steps: list[Step] = []
 
     def _board(self) -> Board:
-        number, template, score, at = self._head
-        return Board(number, template, self._intern(), score, at)
-
-    def _intern(self) -> int:
-        play = Play(*self._start, tuple(self._steps))
-        place = self.plays.get(play)
-        if place is None:
-            if self._steps_kept + len(play.steps) > MAX_STEPS:
-                return -1
+        start = self._start
+        play = Play(start.garland, start.move_budget, start.leaves, tuple(self._steps))
+        place = self.plays.get(play, -1)
+        if place < 0 and self._steps_kept + len(play.steps) <= MAX_STEPS:
             place = self.plays[play] = len(self.plays)
             self._steps_kept += len(play.steps)
-        return place
+        return Board(start.board_number, start.template_index, place, start.score, self._at)
 
     @property
     def left_out(self) -> int:
@@ -144,15 +122,3 @@ class BoardLog:
             return place
         number -= self.left_out
         return (number, step) if number >= len(self._first) else None
-
-
-@lru_cache(maxsize=4096)
-def _garland(pennants: tuple[int, ...]) -> Garland:
-    try:
-        return parse_garland(pennants)
-    except GarlandError:
-        return ()
-
-
-def _whole(number: int) -> int:
-    return int(clamp(number))

@@ -5,12 +5,15 @@ Alike incidents that follow closely are one row; the rows of a run that failed a
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from bot import rules
+from bot.errors import ActionError
 from bot.journal.events import (
     Event,
     FieldsDiverged,
@@ -21,16 +24,18 @@ from bot.journal.events import (
     RunSuspended,
 )
 from bot.report.boards import Place
-from bot.report.text import clamp, count_of, duration, visible, visible_json
+from bot.words import MAX_SHOWN, count_of, duration, one_line, shorten
 
 MAX_ROWS: Final = 200
 """Rows of the table; of more, the first and the last half."""
-MAX_CAUSES: Final = 1000
-"""Causes that are told apart when they are counted."""
+MAX_KINDS: Final = 1000
+"""Kinds of incident that are told apart."""
 MAX_MARKS: Final = 2000
 """Incidents that are kept one by one for the charts and the player."""
 ALIKE_WITHIN_S: Final = 900.0
 """Seconds played between two alike incidents of one row."""
+MAX_WAIT_S: Final = 2.0**53
+"""A wait longer than this counts as this long; a journal may say anything."""
 
 RETRY: Final = "retry"
 REFUSAL: Final = "refusal"
@@ -38,6 +43,10 @@ DIVERGENCE: Final = "divergence"
 STOP: Final = "stop"
 RESUMED: Final = "resumed"
 KINDS: Final = (RETRY, REFUSAL, DIVERGENCE, STOP, RESUMED)
+
+_NUMBER: Final = re.compile(r"\d+")
+_PARTICULARS: Final = re.compile(r"[:(].*", re.DOTALL)
+"""The service's part of a cause that begins in words of ours."""
 
 
 class Moment(NamedTuple):
@@ -53,27 +62,30 @@ class Moment(NamedTuple):
     place: Place
 
 
-class Cause(NamedTuple):
-    """What makes two incidents alike."""
+class Told(NamedTuple):
+    """One incident in words, every one of them shown as it is, and short."""
 
     kind: str
     text: str
+    alike: str
+    """The same for all incidents of its kind that are counted together."""
     detail: str = ""
     """More of it, in the words of the service."""
+    what: str = ""
+    """The request that failed."""
+    wait_s: float = 0.0
+    """Waited before it was sent again."""
 
 
 @dataclass(slots=True)
 class Row:
-    """One incident, or several that are alike."""
+    """One incident, or several that are alike; the words are those of the first."""
 
-    cause: Cause
+    told: Told
     first: Moment
     last: Moment
-    what: str
-    """The request that failed, of the first of them."""
-    count: int = 1
+    count: int = 0
     wait_s: float = 0.0
-    """Waited before the requests were sent again."""
 
 
 class Mark(NamedTuple):
@@ -81,6 +93,8 @@ class Mark(NamedTuple):
 
     kind: str
     at: float
+    score: int
+    """Points at that moment."""
     place: Place
     row: int
     """Its row."""
@@ -92,51 +106,41 @@ class Incidents:
 
     counts: Counter[str] = field(default_factory=Counter)
     """By kind."""
-    causes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By kind and text."""
+    causes: dict[tuple[str, str], Row] = field(default_factory=dict)
+    """All that are alike in one row, however far apart."""
     marks: list[Mark] = field(default_factory=list)
     rows_made: int = 0
     _first: list[Row] = field(default_factory=list)
     _last: deque[tuple[int, Row]] = field(default_factory=lambda: deque(maxlen=MAX_ROWS // 2))
-    _open: dict[Cause, tuple[int, Row]] = field(default_factory=dict)
+    _open: dict[tuple[str, str], tuple[int, Row]] = field(default_factory=dict)
 
-    def take(self, event: Event, moment: Moment) -> None:
+    def take(self, event: Event, moment: Moment, score: int) -> None:
         """Take note of a line, if it is an incident."""
         told = tell(event, moment.gap_s)
         if told is None:
             return
-        cause, what, wait_s = told
-        self.counts[cause.kind] += 1
-        key = cause.kind, cause.text
-        if key in self.causes or len(self.causes) < MAX_CAUSES:
-            self.causes[key] += 1
-        number, row = self._row(cause, moment, what)
-        row.wait_s += wait_s
+        self.counts[told.kind] += 1
+        key = told.kind, told.alike
+        if key in self.causes or len(self.causes) < MAX_KINDS:
+            _count(self.causes.setdefault(key, Row(told, moment, moment)), told, moment)
+        number, row = self._row(key, told, moment)
+        _count(row, told, moment)
         if len(self.marks) < MAX_MARKS:
-            self.marks.append(Mark(cause.kind, moment.at, moment.place, number))
+            self.marks.append(Mark(told.kind, moment.at, score, moment.place, number))
 
-    def _row(self, cause: Cause, moment: Moment, what: str) -> tuple[int, Row]:
-        known = self._open.get(cause)
+    def _row(self, key: tuple[str, str], told: Told, moment: Moment) -> tuple[int, Row]:
+        known = self._open.get(key)
         if known is not None and moment.at - known[1].last.at <= ALIKE_WITHIN_S:
-            known[1].last = moment
-            known[1].count += 1
             return known
-        if len(self._open) >= MAX_CAUSES:
+        if len(self._open) >= MAX_KINDS:
             self._open.clear()
-        row = Row(cause, moment, moment, what)
-        number = self.rows_made
+        number, row = self._open[key] = self.rows_made, Row(told, moment, moment)
         self.rows_made += 1
-        self._open[cause] = number, row
         if number < MAX_ROWS // 2:
             self._first.append(row)
         else:
             self._last.append((number, row))
         return number, row
-
-    @property
-    def total(self) -> int:
-        """Incidents of every kind."""
-        return self.counts.total()
 
     @property
     def left_out(self) -> int:
@@ -149,39 +153,62 @@ class Incidents:
         yield from self._last
 
 
-def tell(event: Event, gap_s: float) -> tuple[Cause, str, float] | None:
-    """Return the cause of an incident, the request and the wait; None for any other line."""
+def _count(row: Row, told: Told, moment: Moment) -> None:
+    row.count += 1
+    row.last = moment
+    row.wait_s += told.wait_s
+
+
+def tell(event: Event, gap_s: float) -> Told | None:
+    """Return an incident in words; None for any other line.
+
+    Retries are alike by their status and the gist of their cause, without its numbers; refusals
+    all are. So an answer that was cut at another byte is no other cause.
+    """
     match event:
-        case Retried():
-            status = f" (HTTP {event.status})" if event.status is not None else ""
-            text = event.cause if str(event.status) in event.cause else event.cause + status
-            cause = Cause(RETRY, visible(text), visible(event.excerpt))
-            return cause, _request(event.what), float(clamp(event.wait_s))
+        case Retried(cause=cause, status=status):
+            gist = _NUMBER.sub("", cause if status is None else _PARTICULARS.sub("", cause))
+            known = status is None or str(status) in cause
+            text = visible(cause if known else f"{cause} (HTTP {status})")
+            wait_s = min(event.wait_s, MAX_WAIT_S)
+            alike = f"{status} {shorten(gist, 80)}"
+            return Told(RETRY, text, alike, visible(event.excerpt), _name(event.what), wait_s)
         case Refused():
-            return Cause(REFUSAL, visible(event.reason)), _request(event.action), 0.0
+            return Told(REFUSAL, visible(event.reason), "", what=_name(event.action))
         case FieldsDiverged():
-            return Cause(DIVERGENCE, _fields(event)), "", 0.0
+            text = _fields(event)
         case RunSuspended():
-            return Cause(STOP, f"{visible(event.reason)} (exit {_code(event.exit_code)})"), "", 0.0
+            text = f"{visible(event.reason)} (exit {event.exit_code})"
         case RunAbandoned():
-            return Cause(STOP, f"abandoned: {visible(event.reason)}"), "", 0.0
+            text = f"abandoned: {visible(event.reason)}"
         case RunResumed():
-            torn = (
-                f"; {count_of(event.cut_bytes, 'byte')} of a torn last line were cut off"
-                if event.cut_bytes
-                else ""
-            )
-            return Cause(RESUMED, f"went on after {duration(gap_s)}{torn}"), "", 0.0
+            cut = f"{count_of(event.cut_bytes, 'byte')} of a torn last line were cut off"
+            text = f"went on after {duration(gap_s)}{f'; {cut}' if event.cut_bytes else ''}"
         case _:
             return None
+    return Told(_KINDS_OF[type(event)], text, text)
 
 
-def _request(what: str | dict[str, object]) -> str:
-    return what if isinstance(what, str) else str(rules.parse_action(what))
+_KINDS_OF: Final[dict[type, str]] = {
+    FieldsDiverged: DIVERGENCE,
+    RunSuspended: STOP,
+    RunAbandoned: STOP,
+    RunResumed: RESUMED,
+}
 
 
-def _code(number: int) -> int:
-    return int(clamp(number))
+def visible(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return a text of others in one line, cut to `limit`; escaping for HTML is the template's."""
+    return one_line(shorten(text, limit))
+
+
+def _name(what: str | dict[str, object]) -> str:
+    if isinstance(what, str):
+        return visible(what, 80)
+    try:
+        return str(rules.parse_action(what))
+    except ActionError:
+        return visible(json.dumps(what), 80)
 
 
 def _fields(event: FieldsDiverged) -> str:
@@ -196,4 +223,4 @@ def _fields(event: FieldsDiverged) -> str:
 
 def _side(pair: object, name: str) -> str:
     value = pair.get(name, "missing") if isinstance(pair, dict) else pair
-    return visible_json(value, 80)
+    return visible(value if isinstance(value, str) else json.dumps(value), 80)

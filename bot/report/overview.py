@@ -1,119 +1,59 @@
-"""The page of a runs folder: a row and a small line for each run."""
+"""The page of a runs folder: a row for each run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
 
-from markupsafe import Markup
-
+from bot.journal.folder import run_name
+from bot.replay.summary import Summary
 from bot.report import headline
-from bot.report.draw import draw
+from bot.report.incidents import visible
 from bot.report.page import render
-from bot.report.story import Story
-from bot.report.text import count_of, duration, visible
-from bot.report.vega import Spec, values
-
-POINTS: Final = 60
-"""Points of a small line."""
-SPARK_SIZE: Final = (160, 36)
+from bot.words import count_of, duration
 
 
-class Summary(NamedTuple):
-    """One run in the table."""
+def overview_page(
+    folder: Path, runs: Sequence[Summary], now: datetime, pages: Collection[str] = ()
+) -> str:
+    """Return the page of the runs in a folder.
 
-    run_id: str
-    where: str
-    """Its service and seed."""
-    standing: headline.Standing
-    score: int
-    bank_at: int | None
-    line: list[tuple[float, int]]
-    """Seconds played and points then; empty where nothing was played."""
-    boards: int
-    seconds: float
-    retries: int
-    verdict: str
-    fault: str
-
-
-def summarize(story: Story, *, is_running: bool) -> Summary:
-    """Return what the table needs of a run."""
-    started, timeline = story.started, story.timeline
-    points = [(b.end, b.score) for b in timeline.bins(POINTS)] if timeline.played > 0 else []
-    return Summary(
-        run_id=visible(story.run_id),
-        where=f"{visible(started.base_url, 80)}, seed {started.seed}" if started else "",
-        standing=headline.standing(story, is_running=is_running),
-        score=story.score,
-        bank_at=story.ledger.goal.bank_at if started else None,
-        line=[(0.0, 0), *points] if points else [],
-        boards=story.cleared,
-        seconds=timeline.played,
-        retries=story.incidents.counts["retry"],
-        verdict=headline.verdict(story)[0],
-        fault=f"line {story.problems[0].line:,}" if story.problems else "",
-    )
-
-
-def unreadable(run_id: str, reason: str) -> Summary:
-    """Return the row of a journal that cannot be read at all."""
-    standing = headline.Standing("damaged", "Unreadable", headline.BAD)
-    return Summary(
-        visible(run_id), "", standing, 0, None, [], 0, 0.0, 0, "Not verified", visible(reason)
-    )
-
-
-def overview_page(folder: Path, runs: Iterable[Summary], now: datetime) -> str:
-    """Return the page of the runs in a folder, which are given in the order of the page."""
-    rows = [_row(run, number) for number, run in enumerate(runs)]
+    Args:
+        folder: where they are.
+        runs: in the order of their starts; the page has the newest first.
+        now: when the page is made.
+        pages: names of the files beside the page; a run whose own page is there is linked to it.
+    """
     return render(
         "overview.html",
         now,
         (),
         folder=visible(str(folder)),
-        lead=f"{count_of(len(rows), 'run')}, the newest first."
-        if rows
+        lead=f"{count_of(len(runs), 'run')}, the newest first."
+        if runs
         else "There are no runs in this folder.",
-        runs=rows,
+        runs=[_row(run, pages) for run in reversed(runs)],
     )
 
 
-def _row(run: Summary, number: int) -> dict[str, object]:
+def _row(run: Summary, pages: Collection[str]) -> dict[str, str]:
+    label, tone = headline.label(run)
+    name = run_name(run.journal)
+    page = f"{name}.html"
+    to_go = "" if run.eta_s is None else f"{duration(run.eta_s)} to go"
     return {
-        "run_id": run.run_id,
-        "where": run.where,
-        "label": run.standing.label,
-        "tone": run.standing.tone,
+        "run_id": visible(name),
+        "page": page if page in pages else "",
+        "where": "" if run.base_url is None else f"{visible(run.base_url, 80)}, seed {run.seed}",
+        "label": label,
+        "tone": tone,
+        "fault": visible(run.fault, 200),
         "score": f"{run.score:,}",
         "bank_at": "" if run.bank_at is None else f"{run.bank_at:,}",
-        "spark": Markup(draw(_spark(run), f"spark-{number}"))  # noqa: S704 - numbers only
-        if run.line
-        else "",
-        "spark_text": f"{run.score:,} points after {duration(run.seconds)}",
+        "rate": "" if run.rate is None else f"{run.rate:,.0f}",
         "boards": f"{run.boards:,}",
         "time": duration(run.seconds),
+        "to_go": to_go,
         "retries": f"{run.retries:,}",
-        "verdict": run.verdict,
-        "fault": run.fault,
-    }
-
-
-def _spark(run: Summary) -> Spec:
-    """Return a small line: points over the time played, the height of it the threshold."""
-    width, height = SPARK_SIZE
-    goal = run.bank_at or 0
-    scale = {"domain": [0, max(1, run.score, goal)], "nice": False}
-    return {
-        "width": width,
-        "height": height,
-        "data": values({"x": at, "y": score} for at, score in run.line),
-        "mark": {"type": "area", "fill": "var(--blue)", "line": {"stroke": "var(--blue)"}}
-        | {"fillOpacity": 0.25},
-        "encoding": {
-            "x": {"field": "x", "type": "quantitative", "axis": None, "scale": {"nice": False}},
-            "y": {"field": "y", "type": "quantitative", "axis": None, "scale": scale},
-        },
     }

@@ -20,14 +20,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bot import __version__, rules
+from bot.replay.summary import Summary
 from bot.report import charts, headline
 from bot.report.boards import Board, Play, Step
-from bot.report.draw import draw
-from bot.report.incidents import KINDS, RESUMED, Row
+from bot.report.incidents import KINDS, RESUMED, Incidents, visible
 from bot.report.story import Story
-from bot.report.text import clock_time, count_of, duration, visible, visible_lines
-from bot.report.timeline import Sitting
-from bot.report.vega import Chart
+from bot.words import clock_time, count_of, duration, printable, shorten
 
 MAX_SITTINGS: Final = 2000
 """Sittings of which the page's script knows the time of day."""
@@ -47,33 +45,30 @@ class Card(NamedTuple):
     tone: str = ""
 
 
-def run_page(story: Story, now: datetime, *, is_running: bool = False) -> str:
-    """Return the page of a run.
-
-    Args:
-        story: the run.
-        now: when the page is made.
-        is_running: whether a bot plays the run now.
-    """
-    standing = headline.standing(story, is_running=is_running)
-    started = story.started
+def run_page(story: Story, now: datetime) -> str:
+    """Return the page of a run; `now` is when it is made."""
+    run, started = story.summary, story.run.started
     return render(
         "run.html",
         now,
         ("charts.js", "garland.js", "player.js"),
         run_id=visible(story.run_id),
-        lead=headline.lead(story, standing),
-        notes=headline.notes(story, standing),
-        cards=list(_cards(story, standing)),
-        charts=[_drawn(chart) for chart in charts.build(story)],
-        incident_summary=_incident_summary(story),
-        incidents=[_incident(story, number, row) for number, row in story.incidents.rows()],
-        causes=_causes(story),
+        lead=headline.lead(run),
+        notes=list(headline.notes(story, run)),
+        cards=list(_cards(story, run)),
+        charts=[
+            {**chart._asdict(), "svg": Markup(chart.svg)}  # noqa: S704 - numbers and our own words
+            for chart in charts.build(story)
+        ],
+        templates=list(_templates(story)),
+        incident_summary=_incident_summary(story.incidents),
+        incidents=list(_incidents(story)),
+        causes=_causes(story.incidents),
         left_out=_left_out(story),
         facts=list(_facts(story)),
-        problems=[(one.line, visible(one.text)) for one in story.problems],
+        problems=[(one.line, visible(one.text)) for one in story.proof.problems],
         spec=_block(started.spec) if started and started.spec is not None else "",
-        wire=_block(started.wire) if started else "",
+        wire=_block(story.run.wire) if started else "",
         data=for_script(_data(story)),
     )
 
@@ -125,43 +120,39 @@ def for_script(value: object) -> Markup:
     return Markup(text)  # noqa: S704 - ASCII without a character that HTML knows
 
 
-def _drawn(chart: Chart) -> Mapping[str, object]:
-    pictures = {
-        size: Markup(draw(spec, f"{chart.name}-{size}"))  # noqa: S704 - numbers and our own words
-        for size, spec in chart.specs.items()
-    }
-    return {**chart._asdict(), "pictures": pictures}
+def _cards(story: Story, run: Summary) -> Iterator[Card]:
+    label, tone = headline.label(run)
+    taken = story.run
+    yield Card("Points", f"{run.score:,}", f"of {taken.goal.bank_at:,}")
+    yield Card("State", label, f"last line {_clock(taken.last_ts)}" if taken.last_ts else "", tone)
+    yield Card("Boards", f"{run.boards:,}", count_of(taken.flips, "flip"))
+    yield Card("Time played", duration(run.seconds), count_of(len(story.sittings), "sitting"))
+    yield Card("Retries", f"{run.retries:,}", f"of {count_of(run.requests, 'request')}")
+    yield Card("Journal", *headline.verdict(story))
 
 
-def _cards(story: Story, standing: headline.Standing) -> Iterator[Card]:
-    goal = story.ledger.goal
-    counts = story.incidents.counts
-    sittings = len(story.timeline.sittings)
-    yield Card("Points", f"{story.score:,}", f"of {goal.bank_at:,}" if story.started else "")
-    yield Card("State", standing.label, _since(story), standing.tone)
-    yield Card("Boards", f"{story.cleared:,}", count_of(story.flips, "flip"))
-    yield Card("Time played", duration(story.timeline.played), count_of(sittings, "sitting"))
-    yield Card("Retries", f"{counts['retry']:,}", f"of {count_of(story.requests, 'request')}")
-    verdict, more = headline.verdict(story)
-    tone = headline.BAD if not story.is_verified else headline.GOOD if story.lines else ""
-    yield Card("Journal", verdict, more, tone)
+def _templates(story: Story) -> Iterator[tuple[str, ...]]:
+    """Yield what each template took and brought."""
+    total = story.run.seconds or 1
+    for index, tally in sorted(story.templates.items()):
+        yield (
+            str(index),
+            str(rules.template(index).par),
+            f"{tally.boards:,}",
+            f"{tally.flips:,}",
+            f"{tally.award:,}",
+            duration(tally.seconds),
+            f"{tally.seconds / total:.1%}",
+            duration(tally.seconds / tally.boards) if tally.boards else "none cleared",
+        )
 
 
-def _since(story: Story) -> str:
-    last = story.timeline.last
-    return f"last line {last:%d %b %Y, %H:%M}" if last else ""
-
-
-def _incident_summary(story: Story) -> str:
-    incidents = story.incidents
-    if not incidents.total:
+def _incident_summary(incidents: Incidents) -> str:
+    counts = incidents.counts
+    if not counts:
         return "Nothing went wrong: no retries, no refusals, no divergences, no stops."
-    parts = [
-        count_of(incidents.counts[kind], kind, _PLURALS.get(kind, ""))
-        for kind in KINDS
-        if incidents.counts[kind]
-    ]
-    rows = "; alike ones that follow closely are one row." if incidents.total > 1 else "."
+    parts = [count_of(counts[kind], kind, _PLURALS.get(kind, "")) for kind in KINDS if counts[kind]]
+    rows = "; alike ones that follow closely are one row." if counts.total() > 1 else "."
     left_out = (
         f" {count_of(incidents.left_out, 'row')} in the middle are left out here."
         if incidents.left_out
@@ -170,24 +161,26 @@ def _incident_summary(story: Story) -> str:
     return ", ".join(parts) + rows + left_out
 
 
-def _incident(story: Story, number: int, row: Row) -> Mapping[str, object]:
-    place = story.boards.listed(row.first.place)
-    boards = story.board_list
-    return {
-        "number": number,
-        "first": _clock(row.first.ts),
-        "last": _clock(row.last.ts) if row.count > 1 and row.last.ts != row.first.ts else "",
-        "kind": row.cause.kind,
-        "cause": row.cause.text,
-        "detail": row.cause.detail,
-        "what": f"of {row.what}" if row.what else "",
-        "count": f"{row.count:,}",
-        "wait": duration(row.wait_s) if row.wait_s else "",
-        "line": f"{row.first.line:,}",
-        "board": place[0] if place else None,
-        "step": place[1] if place else None,
-        "board_name": f"board {boards[place[0]].number:,}" if place else "",
-    }
+def _incidents(story: Story) -> Iterator[Mapping[str, object]]:
+    boards = story.boards.boards()
+    for number, row in story.incidents.rows():
+        place = story.boards.listed(row.first.place)
+        first, last = _clock(row.first.ts), _clock(row.last.ts)
+        yield {
+            "number": number,
+            "first": first,
+            "last": last if last != first else "",
+            "kind": row.told.kind,
+            "cause": row.told.text,
+            "detail": row.told.detail,
+            "what": f"of {row.told.what}" if row.told.what else "",
+            "count": f"{row.count:,}",
+            "wait": duration(row.wait_s) if row.wait_s else "",
+            "line": f"{row.first.line:,}",
+            "board": place[0] if place else None,
+            "step": place[1] if place else None,
+            "board_name": f"board {boards[place[0]].number:,}" if place else "",
+        }
 
 
 def _clock(ts: str) -> str:
@@ -195,13 +188,12 @@ def _clock(ts: str) -> str:
     return f"{ts[:10]} {ts[11:19]}"
 
 
-def _causes(story: Story) -> list[Mapping[str, object]]:
-    causes = story.incidents.causes
-    counted = [(kind, text, count) for (kind, text), count in causes.most_common(MAX_CAUSES)]
+def _causes(incidents: Incidents) -> list[Mapping[str, object]]:
+    rows = [row for row in incidents.causes.values() if row.told.kind != RESUMED]
+    rows.sort(key=lambda row: -row.count)
     return [
-        {"kind": kind, "text": text, "count": f"{count:,}"}
-        for kind, text, count in counted
-        if kind != RESUMED
+        {"kind": row.told.kind, "text": row.told.text, "count": f"{row.count:,}"}
+        for row in rows[:MAX_CAUSES]
     ]
 
 
@@ -212,33 +204,36 @@ def _left_out(story: Story) -> str:
 
 
 def _facts(story: Story) -> Iterator[tuple[str, str]]:
-    timeline = story.timeline
-    yield "Journal", visible(story.path.name)
-    if story.started is not None:
-        started = story.started
-        yield "Service", visible(started.base_url)
-        yield "Seed", str(started.seed)
-        yield "Bank rule", f"{story.ledger.goal.rule} {story.ledger.goal.bank_at:,}"
-        yield "Bot", visible(started.bot_version)
-    if timeline.first and timeline.last:
-        yield "Began", f"{clock_time(timeline.first)} UTC"
-        yield "Last line", f"{clock_time(timeline.last)} UTC"
-        span = (timeline.last - timeline.first).total_seconds()
-        yield "From first to last", duration(max(0.0, span))
-    yield "Sittings", f"{len(timeline.sittings):,}"
-    yield "Requests", f"{story.requests:,}"
-    yield "Leaves left", f"{story.leaves:,}"
+    run = story.run
+    yield "Journal", visible(story.proof.path.name)
+    if run.started is not None:
+        yield "Service", visible(run.started.base_url)
+        yield "Seed", str(run.started.seed)
+        yield "Bank rule", f"{visible(run.goal.rule)} {run.goal.bank_at:,}"
+        yield "Bot", visible(run.started.bot_version)
+    if run.last_ts:
+        yield "Began", f"{_clock(run.started_ts or run.last_ts)} UTC"
+        yield "Last line", f"{_clock(run.last_ts)} UTC"
+    yield "Sittings", f"{len(story.sittings):,}"
+    yield "Requests", f"{run.requests:,}"
+    yield "Leaves left", f"{run.state.leaves:,}"
     yield "Lines", f"{story.lines:,}"
 
 
 def _block(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, indent=2)
-    return visible_lines(text, MAX_BLOCK)
+    """Return a value as text; no more of it is written than is shown."""
+    parts = [value] if isinstance(value, str) else json.JSONEncoder(indent=2).iterencode(value)
+    text = ""
+    for part in parts:
+        text += part
+        if len(text) > MAX_BLOCK:
+            break
+    return printable(shorten(text, MAX_BLOCK))
 
 
 def _data(story: Story) -> Mapping[str, object]:
     """Return what the player needs: tables, the names of their columns beside them."""
-    boards = story.board_list if story.started else []
+    boards = story.boards.boards()
     marks = [(story.boards.listed(mark.place), mark) for mark in story.incidents.marks]
     return {
         "names": {
@@ -249,12 +244,11 @@ def _data(story: Story) -> Mapping[str, object]:
             "sitting": ("at", "began"),
         },
         "phases": rules.PHASES,
-        "plays": list(story.boards.plays) if boards else [],
+        "plays": list(story.boards.plays),
         "boards": boards,
         "incidents": [(*place, mark.row) for place, mark in marks if place],
-        "sittings": [_sitting(sitting) for sitting in story.timeline.sittings[:MAX_SITTINGS]],
+        "sittings": [
+            (sitting.at, round(sitting.began.timestamp() * 1000))
+            for sitting in story.sittings[:MAX_SITTINGS]
+        ],
     }
-
-
-def _sitting(sitting: Sitting) -> tuple[float, int]:
-    return sitting.at, round(sitting.began.timestamp() * 1000)

@@ -1,30 +1,66 @@
-"""A run as the page tells it: one pass over its journal, in the order of its lines."""
+"""A run as its page tells it: one pass over its journal, in the order of its lines.
+
+The page's time is the time played, as the run counts it: what lies between two sittings, a night
+or a week, is cut out. `wall` leads back to the time of day.
+"""
 
 from __future__ import annotations
 
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from bot import rules
-from bot.errors import NotAJournal
-from bot.journal.events import (
-    ActionTaken,
-    Event,
-    FieldsDiverged,
-    Refused,
-    Retried,
-    RunResumed,
-    RunStarted,
-)
-from bot.journal.folder import parse_run_id, run_name
-from bot.journal.ledger import Ledger
-from bot.journal.reader import Entry, parse_line, read_lines
-from bot.replay.verify import MAX_PROBLEMS, Problem, Verification
-from bot.report.boards import Board, BoardLog
+from bot.errors import ActionError
+from bot.journal.events import ActionTaken, Event, Refused, Retried, RunResumed, RunStarted
+from bot.journal.folder import run_name
+from bot.journal.reader import Entry, parse_time
+from bot.replay.summary import Summary, summary_of
+from bot.report.boards import BoardLog
 from bot.report.incidents import Incidents, Moment
-from bot.report.text import clamp
-from bot.report.timeline import Timeline
+from bot.rules import State
+from bot.run import Run
+from bot.verify import Verification
+
+SLOWEST_MS: Final = 1e12
+"""An answer time above it, thirty years, counts as this; a journal may say anything."""
+_FAILED: Final = -1.0
+_UNTIMED: Final = -2.0
+"""Of `init`, whose answer time no line tells."""
+
+
+class Sitting(NamedTuple):
+    """One sitting of a run."""
+
+    at: float
+    """Time played before it, in seconds."""
+    began: datetime
+
+
+class Bin(NamedTuple):
+    """What happened in one stretch of the time played."""
+
+    begin: float
+    end: float
+    """In seconds played; the last bin ends where the run does."""
+    requests: int
+    failures: int
+    """Of the requests, those without an accepted answer."""
+    answers_ms: Sequence[float]
+    """Answer times, ascending."""
+    score: int
+    """Points at its end."""
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        span = self.end - self.begin
+        return self.requests / span if span > 0 else 0.0
 
 
 @dataclass(slots=True)
@@ -39,119 +75,118 @@ class TemplateTally:
     """Played on its boards; retries and waits included."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Story:
-    """All that there is to tell of one run."""
+    """All that there is to tell of one run; what it took is the `run`'s to count."""
 
     proof: Verification
     """The pass that verifies it."""
-    timeline: Timeline = field(default_factory=Timeline)
+    sittings: list[Sitting] = field(default_factory=list)
     boards: BoardLog = field(default_factory=BoardLog)
     incidents: Incidents = field(default_factory=Incidents)
     templates: dict[int, TemplateTally] = field(default_factory=dict)
     lines: int = 0
     """Lines that were understood."""
-    score: int = 0
-    """By the last action, as are the next ones."""
-    leaves: int = rules.LEAVES
-    template: int = 1
-    followed: int = 0
-    """Actions in which the service's word was taken against the rules."""
     last_event: Event | None = None
-    is_begun: bool = True
-    """Whether the first line was ever written whole."""
+    _at: array[float] = field(default_factory=lambda: array("d"))
+    """Seconds played at each request."""
+    _elapsed_ms: array[float] = field(default_factory=lambda: array("d"))
+    """Of each request; below 0 where there is none."""
+    _scores: array[int] = field(default_factory=lambda: array("q"))
+    """Points after each request."""
 
     @property
-    def path(self) -> Path:
-        """Its journal."""
-        return self.proof.path
-
-    @property
-    def ledger(self) -> Ledger:
+    def run(self) -> Run:
         """Where the run stands by the rules."""
-        return self.proof.ledger
-
-    @property
-    def problems(self) -> list[Problem]:
-        """Lines that cannot be read, or that contradict the rules or the lines before them."""
-        return self.proof.problems if self.is_begun else []
-
-    @property
-    def is_cut_short(self) -> bool:
-        """Whether there were too many problems to read on."""
-        return len(self.problems) >= MAX_PROBLEMS
+        return self.proof.run
 
     @property
     def run_id(self) -> str:
         """The run's name, by its file."""
-        return run_name(self.path)
+        return run_name(self.proof.path)
 
     @property
-    def started(self) -> RunStarted | None:
-        """The first line, None where it never was whole."""
-        return self.ledger.started
+    def summary(self) -> Summary:
+        """The figures of the run, its state as it is now among them."""
+        return summary_of(self.proof)
 
-    @property
-    def is_verified(self) -> bool:
-        """Whether every whole line is as the rules and the lines before it have it."""
-        return not self.problems
+    def tell(self) -> None:
+        """Read the journal to its end.
 
-    @property
-    def cleared(self) -> int:
-        """Boards cleared."""
-        return sum(tally.boards for tally in self.templates.values())
+        Raises:
+            NotAJournal: there is no such file, or it is none of a run.
+        """
+        state, played, ts = self.run.state, self.run.seconds, ""
+        for entry in self.proof.steps():
+            self._take(entry, state, played, ts)
+            state, played, ts = self.run.state, self.run.seconds, entry.ts
 
-    @property
-    def flips(self) -> int:
-        """Flips accepted."""
-        return sum(tally.flips for tally in self.templates.values())
-
-    @property
-    def requests(self) -> int:
-        """Requests sent, `init` included."""
-        return self.timeline.requests
-
-    @cached_property
-    def board_list(self) -> list[Board]:
-        """Every board that the page lists; asked for once the journal is read."""
-        return self.boards.boards()
-
-    def take(self, entry: Entry) -> None:
-        """Take note of a line."""
-        event = entry.event
+    def _take(self, entry: Entry, before: State, played: float, last_ts: str) -> None:
+        """Take note of a line; the rest is the state, time played and time of the line before."""
+        event, after, at = entry.event, self.run.state, self.run.seconds
         self.lines += 1
-        self.followed += isinstance(event, ActionTaken) and isinstance(
-            self.last_event, FieldsDiverged
-        )
         self.last_event = event
-        is_resumed = isinstance(event, RunResumed)
-        passed = self.timeline.tick(entry.ts, is_sitting=is_resumed)
-        at = self.timeline.played
-        gap_s = self.timeline.sittings[-1].gap_s if is_resumed else 0.0
-        if isinstance(event, ActionTaken):
-            self.boards.take(event, at)
-            self._count(event, passed)
-            self.timeline.answer(self.score, event.elapsed_ms)
-            return
-        self._tally.seconds += passed
-        if isinstance(event, RunStarted | Retried | Refused):
-            self.timeline.failure(self.score, is_init=isinstance(event, RunStarted))
-        self.incidents.take(event, Moment(entry.number, entry.ts, at, gap_s, self.boards.place))
+        gap_s = 0.0
+        if isinstance(event, RunStarted | RunResumed):
+            now = parse_time(entry.ts)
+            gap_s = max(0.0, (now - parse_time(last_ts or entry.ts)).total_seconds())
+            self.sittings.append(Sitting(at, now))
+        tally = self.templates.setdefault(after.template_index, TemplateTally())
+        tally.seconds += at - played
+        match event:
+            case ActionTaken():
+                self.boards.take(_name(event.action), before, after, at)
+                tally.flips += "count" in event.action
+                tally.boards += after.phase == rules.CLEARED
+                tally.award += after.score - before.score
+                self._note(at, min(event.elapsed_ms, SLOWEST_MS))
+            case RunStarted():
+                self._note(at, _UNTIMED)
+            case Retried() | Refused():
+                self._note(at, _FAILED)
+        moment = Moment(entry.number, entry.ts, at, gap_s, self.boards.place)
+        self.incidents.take(event, moment, after.score)
 
-    @property
-    def _tally(self) -> TemplateTally:
-        return self.templates.setdefault(self.template, TemplateTally())
+    def _note(self, at: float, elapsed_ms: float) -> None:
+        self._at.append(at)
+        self._elapsed_ms.append(elapsed_ms)
+        self._scores.append(self.run.score)
 
-    def _count(self, event: ActionTaken, passed: float) -> None:
-        self.score = int(clamp(event.score))
-        self.leaves = int(clamp(event.leaves))
-        self.template = event.template if 1 <= event.template <= len(rules.STARTS) else 0
-        tally = self._tally
-        tally.seconds += passed
-        tally.flips += "count" in event.action
-        if event.phase == rules.CLEARED:
-            tally.boards += 1
-            tally.award += int(clamp(event.award))
+    def wall(self, at: float) -> datetime:
+        """Return the time of day at `at` seconds played, at most the last that there is."""
+        place = bisect_right(self.sittings, at, key=lambda sitting: sitting.at) - 1
+        sitting = self.sittings[max(0, place)]
+        try:
+            return sitting.began + timedelta(seconds=at - sitting.at)
+        except OverflowError:
+            return datetime.max.replace(tzinfo=UTC)
+
+    def answers_ms(self) -> list[float]:
+        """Return every answer time, ascending."""
+        return sorted(elapsed for elapsed in self._elapsed_ms if elapsed >= 0)
+
+    def bins(self, most: int) -> Iterator[Bin]:
+        """Yield the time played in at most `most` stretches of one length.
+
+        Of a short run they are few, with some requests in each.
+        """
+        count = min(most, max(8, len(self._at) // 4))
+        played = self.run.seconds
+        first = 0
+        for number in range(1, count + 1):
+            is_last = number == count
+            end = played if is_last else played * number / count
+            after = bisect_left(self._at, math.inf if is_last else end, lo=first)
+            elapsed_ms = self._elapsed_ms[first:after]
+            yield Bin(
+                begin=played * (number - 1) / count,
+                end=end,
+                requests=after - first,
+                failures=elapsed_ms.count(_FAILED),
+                answers_ms=sorted(elapsed for elapsed in elapsed_ms if elapsed >= 0),
+                score=self._scores[after - 1] if after else 0,
+            )
+            first = after
 
 
 def read_story(path: Path) -> Story:
@@ -163,20 +198,22 @@ def read_story(path: Path) -> Story:
         NotAJournal: there is no such file, or it is none of a run.
     """
     story = Story(Verification(path))
-    try:
-        for line in story.proof.steps():
-            story.take(parse_line(line))
-    except NotAJournal:
-        if not _is_run(story):
-            raise
+    story.tell()
     return story
 
 
-def _is_run(story: Story) -> bool:
-    """Tell whether a file without one line of a journal is a run all the same, by its name.
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the value that this share (0 to 1) of the ascending values did not exceed.
 
-    It is where a bot was stopped before its first line was whole, or where that line broke.
+    It is the rule of the figures that are printed while it plays: one of the values itself.
     """
-    first = next(read_lines(story.path), None)
-    story.is_begun = first is not None and not first.is_torn
-    return parse_run_id(story.run_id) is not None
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def _name(action: dict[str, object]) -> str:
+    """Return the count of a flip, or the action's name; a journal may hold what is neither."""
+    try:
+        parsed = rules.parse_action(action)
+    except ActionError:
+        return "unknown"
+    return str(parsed.count or parsed.type)

@@ -1,10 +1,10 @@
 """The service's JSON, to and from the values of `rules`.
 
-Nobody knows beforehand how the real service names and nests what it sends. The answer to
-`init` is known in full from the rules, so `discovery` looks for those values in it and keeps
-where they stand as a `layout`, which then holds every later answer against the prediction,
-field by field, in value and in type. `fields` is what there is to find, `paths` is where,
-`values` is JSON itself; `refusals` are answers without a move, and `claims` is the service's
-word where it is followed. All is pure: bytes and parsed JSON in, values out. Sending and
-asking again belong to `client`.
+Nobody knows beforehand how the real service names and nests what it sends, but the rules know
+every state beforehand. So no answer is read in the dark: each is searched for the state that it
+must hold. From the bottom up: `paths` is where something can stand, `values` is JSON itself,
+`fields` is what there is to find, `layout` is where the last answer had it, `places` finds in one
+pass where it could be in this one, `reading` judges which place counts and what differs, and
+`sayings` is what an answer without a move says. All is pure: bytes and parsed JSON in, values out.
+Sending and asking again belong to `client`.
 """

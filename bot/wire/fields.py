@@ -10,6 +10,7 @@ from bot import rules
 from bot.errors import ActionError
 from bot.rules import State
 from bot.wire.paths import fold_name
+from bot.wire.values import is_same, kind_of
 
 Fields: TypeAlias = dict[str, object]
 """The public fields of a state by the page's names, as JSON values."""
@@ -45,6 +46,13 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 
 LOCATABLE: Final = tuple(SPELLINGS)
 """The fields whose path a user can name."""
+SCORE: Final = "score"
+PHASE: Final = "phase"
+END_REASON: Final = "endReason"
+VERDICTS: Final = frozenset({GAME_OVER, END_REASON, PHASE, SCORE})
+"""The fields of which a summary at the end of a run has to have one."""
+FINAL_SCORE: Final = "finalScore"
+"""What a summary at the end of a run may call the score."""
 
 
 def field_spelled(key: str) -> str | None:
@@ -99,12 +107,38 @@ def expectation(state: State) -> Fields:
     }
 
 
-def are_legal(observed: object, state: State) -> bool:
-    """Tell whether a list holds the legal actions of `state`, in any order."""
-    return whole_actions(observed) == set(rules.legal_actions(state))
+def is_right(name: str, observed: object, expected: object) -> bool:
+    """Tell whether the value of a field is the expected one; legal actions come in any order."""
+    if name != LEGAL_ACTIONS:
+        return is_same(observed, expected)
+    if observed == expected and isinstance(observed, list):
+        return all(action.get("count") is not True for action in observed)  # which is equal to 1
+    return _whole_actions(observed) == _whole_actions(expected)
 
 
-def whole_actions(value: object) -> set[rules.Action] | None:
+def is_comparable(name: str, observed: object, expected: object) -> bool:
+    """Tell whether a wrong value is at least of the kind that the rules have for the field.
+
+    A number where a number belongs is; `[1, 1, 1]` for three leaves, `PLAYING` for a phase,
+    ranges of flips for `legalActions` are another way to write what may well be right.
+    """
+    if name == LEGAL_ACTIONS:
+        return _whole_actions(observed) is not None
+    if isinstance(observed, str) and isinstance(expected, str):
+        return fold_name(observed) != fold_name(expected)
+    return kind_of(observed) == kind_of(expected) or (
+        name == END_REASON and (observed is None or observed in rules.END_REASONS)
+    )
+
+
+def why_incomparable(name: str, observed: object, expected: object) -> str:
+    """Say why a value that `is_comparable` does not take is passed over."""
+    if name == LEGAL_ACTIONS:
+        return "not whole actions"
+    return f"{kind_of(observed)} where {kind_of(expected)} was expected"
+
+
+def _whole_actions(value: object) -> set[rules.Action] | None:
     """Return a list of whole actions as a set, None for anything else."""
     if not isinstance(value, list):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
@@ -14,9 +13,8 @@ MISSING: Final = object()
 
 MAX_KEY: Final = 100
 """Characters of the longest name that a field is looked for under."""
-
-_CLOSED: Final = frozenset({"spec", "legalactions"})
-"""Subtrees that say what could be, not what is; nothing is looked for in them."""
+MAX_PATH: Final = 500
+"""Characters of all the names on the way to a field: paths are shown and written down."""
 
 
 def parse_path(text: object) -> Path:
@@ -26,9 +24,11 @@ def parse_path(text: object) -> Path:
         ValueError: it is no text, or a key in it is empty.
     """
     if not isinstance(text, str):
-        raise ValueError(f"a path is a text such as state.garland, not {text!r}")  # noqa: TRY004 - a value of the journal
+        raise ValueError(f"a path is a text such as state.garland, not {text!r:.80}")  # noqa: TRY004 - a value of the journal
     if not _PATH.fullmatch(text):
-        raise ValueError(f"a path is keys with dots between them, such as state.garland: {text!r}")
+        raise ValueError(
+            f"a path is keys with dots between them, such as state.garland: {text!r:.80}"
+        )
     return tuple(_ESCAPE.sub(r"\1", key) for key in _KEY.findall(text))
 
 
@@ -49,33 +49,17 @@ def fold_name(name: str) -> str:
 
 
 def look_up(answer: object, path: Path) -> object:
-    """Return the value at `path`, or MISSING."""
+    """Return the value at `path`, or MISSING; a number is a place in a list."""
     for key in path:
         if isinstance(answer, dict):
             answer = answer.get(key, MISSING)
-        elif isinstance(answer, list) and key in map(str, range(len(answer))):
-            answer = answer[int(key)]
+        elif isinstance(answer, list) and re.fullmatch("0|[1-9][0-9]{0,6}", key):
+            answer = answer[int(key)] if int(key) < len(answer) else MISSING
         else:
             return MISSING
     return answer
 
 
-def walk(answer: object) -> Iterator[tuple[Path, object]]:
-    """Yield every keyed value of an answer with its path, the shallow ones first.
-
-    What stands under an empty key is left out, since no path can be written to it, and so is
-    what stands under one of more than `MAX_KEY` characters, since paths are shown and kept.
-    """
-    queue: list[tuple[Path, object]] = [((), answer)]
-    for path, value in queue:
-        if path:
-            yield path, value
-        if isinstance(value, dict) and not (path and fold_name(path[-1]) in _CLOSED):
-            queue.extend(
-                ((*path, key), inner) for key, inner in value.items() if 0 < len(key) <= MAX_KEY
-            )
-
-
-def objects_above(paths: Iterable[Path]) -> set[Path]:
-    """Return the path of every object that one of these places is in."""
-    return {path[:depth] for path in paths for depth in range(len(path))}
+def is_above(holder: Path, path: Path) -> bool:
+    """Tell whether the object at `holder` is the one that holds `path`, or stands above it."""
+    return len(holder) < len(path) and path[: len(holder)] == holder

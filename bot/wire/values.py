@@ -3,48 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
 from typing import Final, NoReturn
 
-from bot.errors import BrokenAnswer
-from bot.garland import as_integer
+from bot.errors import BrokenAnswer, Unreadable
+from bot.garland import MAX_WHOLE, as_integer
 
 MAX_DEPTH: Final = 100
 """Levels of lists and objects in an answer; it is to be shown and written down, too."""
+MAX_EXCERPT: Final = 200
+"""Characters of an answer that are shown or written down."""
 
 
 def parse_json(body: bytes) -> object:
     """Parse an answer's body as JSON in UTF-8, with or without a byte order mark.
 
     Raises:
-        BrokenAnswer: the body is no JSON, or is nested more than `MAX_DEPTH` deep.
+        BrokenAnswer: the body is no JSON.
+        Unreadable: it is nested more than `MAX_DEPTH` deep.
     """
     try:
-        value = _DECODER.decode(body.decode().removeprefix("\ufeff"))
-    except RecursionError:
-        raise BrokenAnswer(_TOO_DEEP) from None
+        text = body.decode().removeprefix("\ufeff")
+        if text.lstrip().startswith(("{", "[")) and is_too_deep(body, MAX_DEPTH):
+            raise Unreadable("the answer is JSON nested too deeply to read")
+        return _DECODER.decode(text)
     except ValueError as exc:
         raise BrokenAnswer(f"the answer is no JSON ({exc})") from exc
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_deep(value):
-        raise BrokenAnswer(_TOO_DEEP)
-    return value
 
 
-_TOO_DEEP: Final = "the answer is JSON nested too deeply to read"
+def is_too_deep(text: bytes, levels: int) -> bool:
+    """Tell whether lists and objects are nested more than `levels` deep in JSON.
+
+    It is asked before anything is parsed: how deep a parser gets is another matter in each
+    release of Python, and so is what becomes of it there.
+    """
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        first = text[match.start()]
+        depth += first in b"[{"
+        depth -= first in b"]}"
+        if depth > levels:
+            return True
+    return False
 
 
-def _is_deep(value: object) -> bool:
-    """Tell whether lists and objects are nested more than `MAX_DEPTH` deep."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
-    return any(isinstance(inner, dict | list) for inner in level)
-
-
-def _inside(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+"""A text, which may hold brackets, or one bracket; each byte is looked at once."""
 
 
 def refuse_constant(name: str) -> NoReturn:
@@ -68,22 +74,33 @@ def kind_of(value: object) -> str:
 
 def is_same(observed: object, expected: object) -> bool:
     """Tell whether a JSON value is the expected one, in value and type; `1.0` is the integer 1."""
-    if isinstance(expected, list | dict):
-        return _is_same_structure(observed, expected)
-    if type(observed) is float and observed.is_integer():
-        observed = int(observed)
-    return type(observed) is type(expected) and observed == expected
-
-
-def _is_same_structure(observed: object, expected: object) -> bool:
-    """Tell whether a list or an object is the expected one, all the way down."""
-    if isinstance(expected, list) and isinstance(observed, list):
-        return len(observed) == len(expected) and all(map(is_same, observed, expected))
-    if isinstance(expected, dict) and isinstance(observed, dict):
-        return observed.keys() == expected.keys() and all(
-            is_same(observed[key], value) for key, value in expected.items()
+    if isinstance(expected, list):
+        return (
+            isinstance(observed, list)
+            and len(observed) == len(expected)
+            and all(map(is_same, observed, expected))
         )
-    return False
+    if type(observed) is type(expected):
+        return observed == expected
+    return (
+        type(expected) is int
+        and type(observed) is float
+        and abs(observed) <= MAX_WHOLE
+        and observed == expected
+    )
+
+
+def excerpt(answer: object) -> str:
+    """Return the beginning of an answer, a text or any JSON, without anything like a token.
+
+    At most `MAX_EXCERPT` characters are kept, and runs of 32 or more characters that a token
+    can be made of are cut out.
+    """
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    return _TOKEN_LIKE.sub("...", text[: 100 * MAX_EXCERPT])[:MAX_EXCERPT]
+
+
+_TOKEN_LIKE: Final = re.compile(r"[\w+/=.~%|:;,!$&'()*@-]{32,}")
 
 
 def brief(value: object) -> str:

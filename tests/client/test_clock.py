@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from typing import Self
 
 import pytest
 
@@ -56,3 +57,27 @@ def test_the_time_of_day_is_in_utc() -> None:
     now = Clock(StopRequest()).now()
     assert now.tzinfo is UTC
     assert abs((datetime.now(UTC) - now).total_seconds()) < 5
+
+
+def test_only_the_first_request_to_stop_counts() -> None:
+    stop = StopRequest()
+    stop.ask(15)
+    asked_at = stop.asked_at
+    stop.ask(2)
+    assert (stop.signal_number, stop.asked_at) == (15, asked_at)
+
+
+def test_a_clock_that_is_set_changes_the_wall_and_not_the_time_of_a_sitting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(StopRequest())
+    before = clock.now()
+
+    class Set(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls(1970, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr("bot.client.clock.datetime", Set)
+    assert clock.wall().year == 1970
+    assert 0 <= (clock.now() - before).total_seconds() < 5

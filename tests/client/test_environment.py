@@ -7,7 +7,7 @@ from typing import Final
 import certifi
 import pytest
 
-from bot.client.environment import Surroundings, settle
+from bot.client.environment import CA_VARIABLES, Surroundings, settle
 from bot.errors import ConfigError
 
 URL: Final = "https://sunpleat.test"
@@ -32,23 +32,25 @@ def test_an_empty_environment_brings_the_certificates_of_certifi_and_no_proxy() 
     assert settle({}, URL, use_proxies=True) == Surroundings(certifi.where(), {})
 
 
-@pytest.mark.parametrize("name", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+@pytest.mark.parametrize("name", CA_VARIABLES)
 def test_a_variable_names_the_ca_bundle(name: str) -> None:
     for path in (CERTIFICATE, CERTIFICATE.parent):
         assert settle({name: str(path)}, URL, use_proxies=False).ca_bundle == str(path)
 
 
-def test_the_variable_of_requests_comes_before_that_of_curl() -> None:
-    environ = {"CURL_CA_BUNDLE": "/nowhere", "REQUESTS_CA_BUNDLE": str(CERTIFICATE)}
-    assert settle(environ, URL, use_proxies=False).ca_bundle == str(CERTIFICATE)
+def test_the_variables_have_an_order() -> None:
+    assert CA_VARIABLES == ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+    for place, name in enumerate(CA_VARIABLES):
+        environ = dict.fromkeys(CA_VARIABLES[place:], "/nowhere") | {name: str(CERTIFICATE)}
+        assert settle(environ, URL, use_proxies=False).ca_bundle == str(CERTIFICATE)
 
 
-@pytest.mark.parametrize("name", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSLKEYLOGFILE"])
+@pytest.mark.parametrize("name", [*CA_VARIABLES, "SSLKEYLOGFILE"])
 def test_a_variable_that_is_set_to_nothing_says_nothing(name: str) -> None:
     assert settle({name: ""}, URL, use_proxies=False).ca_bundle == certifi.where()
 
 
-@pytest.mark.parametrize("name", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+@pytest.mark.parametrize("name", CA_VARIABLES)
 @pytest.mark.parametrize("content", [None, b"", b"garbage", b"-----BEGIN CERTIFICATE-----\nx"])
 def test_an_unusable_ca_bundle_is_refused_by_variable_and_path(
     name: str, content: bytes | None, tmp_path: Path
@@ -77,10 +79,12 @@ def test_a_ca_bundle_that_never_ends_is_refused(tmp_path: Path) -> None:
     assert message.startswith(f"REQUESTS_CA_BUNDLE names {tmp_path / 'pipe'}, no usable CA bundle")
 
 
-@pytest.mark.parametrize("path", ["nowhere/keys.log", ""])
+@pytest.mark.parametrize("path", ["nowhere/keys.log", "", "file/keys.log", "loop"])
 def test_a_key_log_that_cannot_be_written_is_refused_by_variable_and_path(
     path: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
     message = refusal({"SSLKEYLOGFILE": str(tmp_path / path)})
     assert message == f"SSLKEYLOGFILE names {tmp_path / path}, which cannot be written"
 

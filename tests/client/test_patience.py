@@ -7,137 +7,116 @@ import pytest
 from fake_clock import FakeClock
 
 from bot.client.failures import Failure, Kind
-from bot.client.patience import JITTER_S, persist
-from bot.errors import Stopped, TryLater
+from bot.client.patience import JITTER_S, Patience
 
 GIVE_UP_S: Final = 900.0
 
 
-class Attempts:
-    """Fails in these ways, one after the other, then succeeds."""
-
-    def __init__(self, *failures: BaseException) -> None:
-        self.failures = list(failures)
-        self.reports: list[tuple[int, Kind, float]] = []
-
-    def __call__(self) -> str:
-        if self.failures:
-            raise self.failures.pop(0)
-        return "done"
-
-    def report(self, attempt: int, failure: Failure, wait_s: float) -> None:
-        self.reports.append((attempt, failure.kind, wait_s))
-
-    def persist(self, clock: FakeClock, give_up_s: float = GIVE_UP_S) -> str:
-        first = self.failures.pop(0)
-        assert isinstance(first, Failure)
-        return persist(
-            self,
-            first,
-            clock=clock,
-            sleep=clock.sleep,
-            give_up_at=clock.monotonic() + give_up_s,
-            report=self.report,
-        )
+def trouble(retry_after_s: float | None = None) -> Failure:
+    return Failure(Kind.TROUBLE, "HTTP 503", retry_after_s=retry_after_s)
 
 
-def transient(retry_after_s: float | None = None) -> Failure:
-    return Failure(Kind.TRANSIENT, "HTTP 503", retry_after_s=retry_after_s)
+def waits_of(
+    clock: FakeClock, *failures: Failure, give_up_s: float = GIVE_UP_S
+) -> list[float | None]:
+    """Fail in these ways, one after the other; return what is waited for after each."""
+    patience = Patience(clock, clock.monotonic() + give_up_s)
+    waits: list[float | None] = []
+    for failure in failures:
+        waits.append(patience.wait_after(failure))
+        if waits[-1] is None:
+            break
+        clock.sleep(waits[-1])
+    return waits
 
 
 def test_waits_grow_from_half_a_second_to_a_minute_with_jitter(clock: FakeClock) -> None:
-    attempts = Attempts(*(transient() for _ in range(1000)))
-    with pytest.raises(Failure):
-        attempts.persist(clock)
-    for number, wait_s in enumerate(clock.waits):
+    *waits, last = waits_of(clock, *(trouble() for _ in range(1000)))
+    assert last is None
+    for number, wait_s in enumerate(waits):
         least = min(0.5 * 2**number, 60)
-        assert least <= wait_s <= least + 0.5
+        assert least <= (wait_s or 0) <= least + JITTER_S
     assert GIVE_UP_S - 60.5 < sum(clock.waits) <= GIVE_UP_S
-    assert 15 <= len(clock.waits) <= 25
-
-
-def test_a_refused_token_waits_for_its_own_time_whatever_came_before(clock: FakeClock) -> None:
-    attempts = Attempts(*(transient() for _ in range(6)), Failure(Kind.TOKEN, "HTTP 401"))
-    assert attempts.persist(clock) == "done"
-    assert clock.waits[-1] == 5
+    assert 15 <= len(waits) <= 25
 
 
 def test_no_two_calls_wait_alike() -> None:
-    waits = set()
-    for _ in range(10):
-        clock = FakeClock()
-        Attempts(transient()).persist(clock)
-        waits.update(clock.waits)
-    assert len(waits) > 1
-
-
-def test_each_failed_attempt_is_told_with_its_wait(clock: FakeClock) -> None:
-    attempts = Attempts(transient(), transient(), transient())
-    assert attempts.persist(clock) == "done"
-    assert [(attempt, kind) for attempt, kind, _ in attempts.reports] == [
-        (1, Kind.TRANSIENT),
-        (2, Kind.TRANSIENT),
-        (3, Kind.TRANSIENT),
-    ]
-    assert [wait_s for *_, wait_s in attempts.reports] == pytest.approx(clock.waits, abs=0.001)
+    assert len({waits_of(FakeClock(), trouble())[0] for _ in range(10)}) > 1
 
 
 @pytest.mark.parametrize(
-    ("kind", "tries"),
+    ("kind", "waits"),
     [
-        (Kind.BROWSER_CHECK, 4),
-        (Kind.DIFFERS, 2),
-        (Kind.REFUSED, 4),
-        (Kind.TOKEN, 2),
-        (Kind.MOVED, 5),
-        (Kind.FINAL, 1),
+        (Kind.DIFFERS, [0.5, None]),
+        (Kind.UNREADABLE, [1, 2, None]),
+        (Kind.REFUSED, [1, 2, 4, 8, 16, 32, None]),
+        (Kind.TOKEN, [5, None]),
+        (Kind.BROWSER_CHECK, [15, 30, 60, None]),
+        (Kind.FINAL, [None]),
+        (Kind.MOVED, [0] * 9),
     ],
     ids=lambda value: value.name if isinstance(value, Kind) else "",
 )
-def test_each_kind_of_failure_has_its_number_of_tries(
-    kind: Kind, tries: int, clock: FakeClock
+def test_each_kind_of_failure_has_its_tries_and_its_waits(
+    kind: Kind, waits: list[float | None], clock: FakeClock
 ) -> None:
-    attempts = Attempts(*(Failure(kind, str(number)) for number in range(1, 9)))
-    with pytest.raises(Failure, match=f"^{tries}$"):
-        attempts.persist(clock)
-    assert [attempt for attempt, *_ in attempts.reports] == list(range(1, tries + 1))
-    assert attempts.reports[-1][2] == 0
-    assert len(clock.waits) == tries - 1
+    found = waits_of(clock, *(Failure(kind, "x") for _ in range(9)))
+    assert len(found) == len(waits)
+    for wait_s, expected_s in zip(found, waits, strict=True):
+        if wait_s is None or expected_s is None:
+            assert wait_s is expected_s
+        else:
+            assert expected_s <= wait_s <= expected_s + JITTER_S
 
 
-def test_tries_for_a_browser_are_far_apart(clock: FakeClock) -> None:
-    attempts = Attempts(*(Failure(Kind.BROWSER_CHECK, "HTTP 403") for _ in range(9)))
-    with pytest.raises(Failure):
-        attempts.persist(clock)
-    assert [int(wait_s) for wait_s in clock.waits] == [15, 30, 60]
+@pytest.mark.parametrize("kind", [Kind.UNREADABLE, Kind.REFUSED, Kind.TOKEN])
+def test_the_waits_that_the_contract_counts_have_no_jitter(kind: Kind, clock: FakeClock) -> None:
+    found = waits_of(clock, *(Failure(kind, "x") for _ in range(9)))
+    assert all(wait_s == round(wait_s) for wait_s in found if wait_s is not None)
 
 
-def test_a_redirect_is_followed_at_once(clock: FakeClock) -> None:
-    assert Attempts(Failure(Kind.MOVED, "HTTP 307")).persist(clock) == "done"
-    assert sum(clock.waits) == 0
+def test_all_kinds_together_stop_when_it_is_time_to_give_up(clock: FakeClock) -> None:
+    assert waits_of(clock, *(Failure(Kind.REFUSED, "x") for _ in range(9)), give_up_s=10) == [
+        1,
+        2,
+        4,
+        None,
+    ]
 
 
 def test_each_kind_is_counted_by_itself(clock: FakeClock) -> None:
-    mixed = [Failure(kind, "x") for kind in (Kind.TOKEN, Kind.DIFFERS, Kind.REFUSED)]
-    attempts = Attempts(*(transient() for _ in range(3)), *mixed, transient(), transient())
-    assert attempts.persist(clock) == "done"
-    assert len(clock.waits) == 8
+    kinds = [Kind.TROUBLE, Kind.TOKEN, Kind.TROUBLE, Kind.DIFFERS, Kind.UNREADABLE, Kind.REFUSED]
+    found = waits_of(clock, *(Failure(kind, "x") for kind in kinds), Failure(Kind.TOKEN, "x"))
+    assert found[-1] is None
+    for wait_s, least in zip(found, [0.5, 5, 1, 0.5, 1, 1], strict=False):
+        assert least <= (wait_s or 0) <= least + JITTER_S
 
 
+@pytest.mark.parametrize(("give_up_s", "wait_s"), [(6.0, 3.0), (1.0, 0.5), (0.5, 0.5), (0.4, None)])
+def test_a_token_is_tried_twice_though_there_is_little_time(
+    give_up_s: float, wait_s: float | None, clock: FakeClock
+) -> None:
+    assert waits_of(clock, Failure(Kind.TOKEN, "x"), give_up_s=give_up_s) == [wait_s]
+
+
+@pytest.mark.parametrize("kind", [Kind.TROUBLE, Kind.LIMIT, Kind.BROWSER_CHECK, Kind.REFUSED])
 @pytest.mark.parametrize("asked_s", [0.0, 0.1, 7.0, 61.0, 300.0, 899.0])
 def test_a_wait_is_what_the_service_asks_for_and_never_less_than_the_normal_one(
-    asked_s: float, clock: FakeClock
+    kind: Kind, asked_s: float, clock: FakeClock
 ) -> None:
-    Attempts(transient(asked_s)).persist(clock)
-    (wait_s,) = clock.waits
-    assert max(asked_s, 0.5) <= wait_s <= max(asked_s, 1.0)
+    normal_s = {Kind.BROWSER_CHECK: 15, Kind.REFUSED: 1}.get(kind, 0.5)
+    (wait_s,) = waits_of(clock, Failure(kind, "x", retry_after_s=asked_s))
+    assert max(asked_s, normal_s) <= (wait_s or 0) <= max(asked_s, normal_s + JITTER_S)
+
+
+def test_a_redirect_is_followed_at_once_whatever_it_asks_for(clock: FakeClock) -> None:
+    assert waits_of(clock, Failure(Kind.MOVED, "x", retry_after_s=60)) == [0]
 
 
 def test_waits_that_the_service_asks_for_do_not_keep_the_others_from_growing(
     clock: FakeClock,
 ) -> None:
-    attempts = Attempts(transient(0), transient(0), transient(20), transient(0), transient())
-    attempts.persist(clock)
+    waits_of(clock, trouble(0), trouble(0), trouble(20), trouble(0), trouble())
     for wait_s, least in zip(clock.waits, [0.5, 1, 20, 4, 8], strict=True):
         assert least <= wait_s <= least + JITTER_S
 
@@ -153,49 +132,37 @@ def test_waits_that_the_service_asks_for_do_not_keep_the_others_from_growing(
 def test_a_wait_beyond_the_time_to_give_up_ends_it_at_once_and_says_until_when(
     asked_s: float, until: str, clock: FakeClock
 ) -> None:
-    attempts = Attempts(transient(asked_s))
-    with pytest.raises(Failure) as caught:
-        attempts.persist(clock)
-    verdict = caught.value.verdict("flip 2", 1)
+    failure = trouble(asked_s)
+    assert waits_of(clock, failure) == [None]
+    verdict = failure.verdict("flip 2", 1)
     assert verdict.exit_code == 69
     assert str(verdict) == f"the service asks to wait until {until} before flip 2: HTTP 503"
-    assert clock.waits == []
-    assert attempts.reports == [(1, Kind.TRANSIENT, 0.0)]
+
+
+def test_a_wait_of_ours_beyond_the_time_to_give_up_says_that_it_gave_up(clock: FakeClock) -> None:
+    failure = trouble()
+    assert waits_of(clock, failure, give_up_s=0.2) == [None]
+    assert str(failure.verdict("init", 1)) == "gave up on init, sent once: HTTP 503"
 
 
 def test_time_that_attempts_take_counts_too(clock: FakeClock) -> None:
-    class Slow(Attempts):
-        def __call__(self) -> str:
-            clock.advance(100)
-            return super().__call__()
-
-    attempts = Slow(*(transient() for _ in range(50)))
-    with pytest.raises(Failure):
-        attempts.persist(clock)
-    assert len(attempts.reports) in (8, 9, 10)
+    patience = Patience(clock, clock.monotonic() + GIVE_UP_S)
+    tries = 0
+    while patience.wait_after(trouble()) is not None:
+        clock.advance(100)
+        tries += 1
+    assert tries in (8, 9)
 
 
-@pytest.mark.parametrize(
-    "error", [TryLater("later"), Stopped(15), KeyboardInterrupt(), TypeError()], ids=repr
-)
-def test_nothing_but_a_failure_is_tried_again(error: BaseException, clock: FakeClock) -> None:
-    attempts = Attempts(transient(), error, transient())
-    with pytest.raises(type(error)):
-        attempts.persist(clock)
-    assert len(attempts.failures) == 1
-
-
-def test_a_stop_ends_a_wait(clock: FakeClock) -> None:
-    clock.when_asleep = lambda _: clock.stop.ask(2)
-    attempts = Attempts(transient(600), transient())
-    with pytest.raises(Stopped) as caught:
-        attempts.persist(clock)
-    assert caught.value.exit_code == 130
-    assert len(attempts.failures) == 1
+def test_time_that_is_forgiven_does_not_count(clock: FakeClock) -> None:
+    patience = Patience(clock, clock.monotonic() + GIVE_UP_S)
+    clock.advance(8 * 3600)
+    assert patience.wait_after(trouble()) is None
+    patience.forgive(8 * 3600)
+    assert patience.left_s == GIVE_UP_S
+    assert patience.wait_after(trouble()) is not None
 
 
 def test_the_longest_waits_are_even(clock: FakeClock) -> None:
-    attempts = Attempts(*(transient() for _ in range(100)))
-    with pytest.raises(Failure):
-        attempts.persist(clock, 5000)
+    waits_of(clock, *(trouble() for _ in range(100)), give_up_s=5000)
     assert all(abs(one - other) <= JITTER_S for one, other in pairwise(clock.waits[8:]))

@@ -10,13 +10,15 @@ import responses
 from fake_clock import FakeClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from standins import FIRST_ANSWER, Plan, Reply, Request, StandIn, Talk, always, play, reply
+from standins import FIRST_ANSWER, Plan, Reply, Request, StandIn, Talk, always, play, raw, reply
 
+from bot.client.client import MAX_HOPS
 from bot.client.environment import Surroundings
+from bot.client.failures import Kind
 from bot.client.redirects import ACTION_PATH, INIT_PATH, moved_along
 from bot.client.transport import new_transport
 from bot.errors import ConfigError, ServiceUnavailable
-from bot.journal.recover import recover
+from bot.verify import recover
 
 CODES: Final = (301, 302, 303, 307, 308)
 CERTIFICATE: Final = Path(__file__).with_name("service.pem")
@@ -41,13 +43,13 @@ def test_a_post_stays_a_post_with_its_body_and_the_rest_of_the_run_goes_straight
 ) -> None:
     with StandIn() as there, StandIn(all_to(there.url, status)) as here:
         outcome = play(here.url, tmp_path, clock)
-        assert (outcome.exit_code, outcome.ledger.state.score) == (0, 3030)
+        assert (outcome.exit_code, outcome.run.score) == (0, 3030)
         assert [request.method for request in here.requests] == ["GET"]
         assert [request.method for request in there.requests] == ["GET", *["POST"] * 70]
         assert there.requests[0].target == f"{INIT_PATH}?seed=7"
-    assert outcome.ledger.tally.retries == 1
+    assert outcome.run.retries == 1
     assert clock.waits == [0.0]
-    assert recover(outcome.path).ledger.is_over
+    assert recover(outcome.path).run.is_over
 
 
 @pytest.mark.parametrize("status", CODES)
@@ -55,7 +57,7 @@ def test_an_action_that_moves_is_sent_again_byte_for_byte(status: int, clock: Fa
     with StandIn() as there, StandIn(all_to(there.url, status)) as here:
         talk = Talk(here.url, clock)
         for _ in range(3):
-            assert talk.act().state.score == 215
+            assert talk.act().token != Talk.TOKEN
         (first,) = here.requests
         assert len(there.requests) == 3
         assert {(request.method, request.body) for request in there.requests} == {
@@ -93,7 +95,7 @@ def test_a_location_is_followed_whatever_its_form(
     with StandIn(plan) as here:
         talk = Talk(here.url, clock)
         for _ in range(2):
-            assert talk.act().state.score == 215
+            assert talk.act().token != Talk.TOKEN
         assert [request.target for request in here.requests] == [ACTION_PATH, target, target]
         assert len({request.body for request in here.requests}) == 1
 
@@ -101,7 +103,7 @@ def test_a_location_is_followed_whatever_its_form(
 @pytest.mark.parametrize(("one", "other"), [("localhost", "127.0.0.1"), ("127.0.0.1", "localhost")])
 def test_names_of_this_machine_are_one_host(one: str, other: str, clock: FakeClock) -> None:
     with StandIn() as there, StandIn(all_to(f"http://{other}:{there.port}")) as here:
-        assert Talk(f"http://{one}:{here.port}", clock).act().state.score == 215
+        assert Talk(f"http://{one}:{here.port}", clock).act().attempts == 2
 
 
 @pytest.mark.parametrize(
@@ -111,8 +113,8 @@ def test_names_of_this_machine_are_one_host(one: str, other: str, clock: FakeClo
 def test_a_host_and_its_www_are_one_host(one: str, other: str, clock: FakeClock) -> None:
     with StandIn() as there, StandIn(all_to(f"http://{other}:{there.port}")) as here:
         talk = Talk(f"http://{one}:{here.port}", clock)
-        talk.client.init(7)
-        assert talk.act().state.score == 215
+        talk.begin()
+        assert talk.act().token != Talk.TOKEN
         assert (len(here.requests), len(there.requests)) == (1, 2)
 
 
@@ -144,6 +146,28 @@ def test_another_host_is_not_followed_and_the_token_is_not_sent_there(
     assert [failure.status for failure in talk.failures] == [307]
 
 
+def test_a_captive_portal_in_mid_run_is_trouble_and_gets_no_token(clock: FakeClock) -> None:
+    with StandIn(always(reply(200, b"<h1>Log in</h1>"))) as portal, StandIn() as here:
+        location = f"http://login.test:{portal.port}/"
+        here.plan = lambda _, number: moved(location, 302) if number in (2, 3) else None
+        talk = Talk(f"http://sunpleat.test:{here.port}", clock)
+        talk.act()
+        assert talk.act().attempts == 3
+        assert portal.requests == []
+    assert [failure.kind for failure in talk.failures] == [Kind.TROUBLE] * 2
+    assert all("redirects to another host" in cause for cause in talk.causes)
+
+
+def test_a_captive_portal_that_stays_ends_the_sitting_after_the_time_to_give_up(
+    clock: FakeClock,
+) -> None:
+    with StandIn(always(moved("http://login.test/"))) as here:
+        talk = Talk(f"http://sunpleat.test:{here.port}", clock, is_under_way=True)
+        with pytest.raises(ServiceUnavailable, match=r"another host, login\.test"):
+            talk.act()
+    assert 840 < sum(clock.waits) <= 900
+
+
 def test_a_service_is_never_followed_out_of_tls(clock: FakeClock) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(CERTIFICATE)
@@ -160,25 +184,111 @@ def test_a_service_is_followed_into_tls(clock: FakeClock) -> None:
     tls.load_cert_chain(CERTIFICATE)
     transport = new_transport(clock.stop, Surroundings(ca_bundle=str(CERTIFICATE)))
     with StandIn(tls=tls) as secure, StandIn(all_to(secure.url)) as plain:
-        assert Talk(plain.url, clock, transport=transport).act().state.score == 215
+        assert Talk(plain.url, clock, transport=transport).act().attempts == 2
 
 
 @pytest.mark.parametrize("method", ["init", "act"])
 def test_a_loop_ends(method: str, clock: FakeClock) -> None:
     with StandIn(lambda request, _: moved(request.target)) as here:
         talk = Talk(here.url, clock)
-        with pytest.raises(ServiceUnavailable, match="moved to"):
-            talk.act() if method == "act" else talk.client.init(7)
-        assert len(here.requests) == 5
-    assert clock.waits == [0.0] * 4
+        with pytest.raises(ServiceUnavailable, match="redirects lead nowhere"):
+            talk.act() if method == "act" else talk.begin()
+    rounds = [cause for cause in talk.causes if "lead nowhere" in cause]
+    assert len(rounds) > 3
+    assert len(talk.causes) == len(rounds) * (MAX_HOPS + 1) == len(here.requests)
+    give_up_s = 900 if method == "act" else 60
+    assert give_up_s - 61 < sum(clock.waits) <= give_up_s
+
+
+def test_redirects_in_a_circle_are_trouble_that_passes(clock: FakeClock) -> None:
+    with StandIn(lambda request, number: moved(request.target) if number < 9 else None) as here:
+        talk = Talk(here.url, clock)
+        assert talk.act().attempts == 9
+    kinds = [failure.kind for failure in talk.failures]
+    assert kinds == [*[Kind.MOVED] * 5, Kind.TROUBLE, Kind.MOVED, Kind.MOVED]
 
 
 def test_a_loop_between_two_hosts_ends(clock: FakeClock) -> None:
     with StandIn() as one, StandIn(all_to(one.url)) as other:
         one.plan = all_to(other.url)
-        with pytest.raises(ServiceUnavailable):
-            Talk(one.url, clock).act()
-        assert len(one.requests) + len(other.requests) == 5
+        talk = Talk(one.url, clock)
+        with pytest.raises(ServiceUnavailable, match="redirects lead nowhere"):
+            talk.act()
+        assert len(one.requests) == len(other.requests) == len(talk.causes) / 2
+
+
+MAINTENANCE: Final[dict[str, Reply]] = {
+    "a page that answers 503": reply(503, b"<h1>Back soon</h1>", ("Content-Type", "text/html")),
+    "a page that is fine": reply(200, b"<h1>Back soon</h1>", ("Content-Type", "text/html")),
+    "a page that is not there": reply(404, b"<h1>Not found</h1>", ("Content-Type", "text/html")),
+    "JSON that is no answer": reply(200, {"message": "back soon"}),
+    "a refusal": reply(200, {"ok": False, "reason": "down for maintenance"}),
+    "nothing": raw(b""),
+}
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+@pytest.mark.parametrize("page", MAINTENANCE.values(), ids=MAINTENANCE)
+def test_a_redirect_that_leads_nowhere_leads_back(
+    page: Reply, status: int, clock: FakeClock
+) -> None:
+    began_at = clock.monotonic()
+
+    def plan(request: Request, _: int) -> Reply | None:
+        if request.target == "/maintenance":
+            return page
+        return moved("/maintenance", status) if clock.monotonic() < began_at + 8 else None
+
+    with StandIn(plan) as here:
+        talk = Talk(here.url, clock, is_under_way=True)
+        assert talk.act().token != Talk.TOKEN
+        targets = [request.target for request in here.requests]
+        assert targets[::2] == [ACTION_PATH] * (len(targets) // 2 + 1)
+        assert targets[1::2] == ["/maintenance"] * (len(targets) // 2)
+    assert clock.monotonic() < began_at + 20
+    kinds = [failure.kind for failure in talk.failures]
+    assert kinds == [Kind.MOVED, Kind.TROUBLE] * (len(kinds) // 2)
+
+
+def test_a_redirect_to_a_page_that_is_not_there_leads_back_at_first_contact_too(
+    clock: FakeClock,
+) -> None:
+    page = reply(404, b"<h1>Not found</h1>", ("Content-Type", "text/html"))
+    with StandIn(
+        lambda request, number: (
+            page
+            if request.target == "/maintenance"
+            else moved("/maintenance")
+            if number < 3
+            else None
+        )
+    ) as here:
+        assert Talk(here.url, clock).begin().token == Talk.TOKEN
+        assert len(here.requests) == 3
+
+
+def test_a_place_that_stops_answering_leads_back_to_itself_not_to_the_first(
+    clock: FakeClock,
+) -> None:
+    with StandIn() as there, StandIn(all_to(there.url)) as here:
+        talk = Talk(here.url, clock)
+        talk.act()
+        there.plan = lambda _, number: reply(503) if number == 2 else None
+        assert talk.act().attempts == 2
+        assert (len(here.requests), len(there.requests)) == (1, 3)
+
+
+def test_the_base_url_of_a_redirect_that_was_not_accepted_is_not_taken_along(
+    clock: FakeClock,
+) -> None:
+    with StandIn(always(reply(503))) as there, StandIn() as here:
+        here.plan = lambda request, number: (
+            moved(f"{there.url}{request.target}") if (number == 1) else None
+        )
+        talk = Talk(here.url, clock)
+        talk.begin()
+        talk.act()
+        assert (len(here.requests), len(there.requests)) == (3, 1)
 
 
 @pytest.mark.parametrize("status", CODES)
@@ -194,7 +304,7 @@ def test_a_redirect_to_nowhere_is_asked_for_again(
     fault = reply(status, b"<html>Moved</html>", *headers)
     with StandIn(lambda _, number: fault if number < 3 else None) as here:
         talk = Talk(here.url, clock)
-        assert talk.act().state.score == 215
+        assert talk.act().token != Talk.TOKEN
         assert len(here.requests) == 3
         assert len({(request.target, request.body) for request in here.requests}) == 1
     assert talk.causes == [f"HTTP {status} without a usable Location"] * 2
@@ -207,8 +317,23 @@ def test_a_redirect_with_an_endless_body_is_cut_off(clock: FakeClock) -> None:
         fault = reply(307, body, ("Location", f"{there.url}{ACTION_PATH}"))
         with StandIn(lambda _, number: fault if number == 1 else None) as here:
             talk = Talk(here.url, clock)
-            assert talk.act().state.score == 215
+            assert talk.act().token != Talk.TOKEN
     assert talk.causes == ["the answer is longer than 1048576 bytes"]
+
+
+def test_a_location_longer_than_2000_characters_is_not_followed(clock: FakeClock) -> None:
+    with StandIn(lambda _, number: moved("/" + "x" * 2000) if number == 1 else None) as here:
+        talk = Talk(here.url, clock)
+        assert talk.act().attempts == 2
+    assert talk.causes == ["HTTP 307 without a usable Location"]
+
+
+def test_an_address_of_any_length_is_told_in_at_most_500_characters(clock: FakeClock) -> None:
+    with StandIn(lambda _, number: moved("/" + "x" * 1900) if number == 1 else None) as here:
+        talk = Talk(here.url, clock)
+        talk.client._is_under_way = True
+        talk.act()
+    assert max(map(len, talk.causes)) <= 500
 
 
 @responses.activate
@@ -219,9 +344,9 @@ def test_a_redirect_of_init_takes_the_address_of_actions_along(clock: FakeClock)
         headers={"Location": f"https://www.sunpleat.test/game{INIT_PATH}?seed=7"},
     )
     responses.get(f"https://www.sunpleat.test/game{INIT_PATH}", body=FIRST_ANSWER)
-    responses.post(f"https://www.sunpleat.test/game{ACTION_PATH}", status=404)
+    responses.post(f"https://www.sunpleat.test/game{ACTION_PATH}", status=404, body="?")
     talk = Talk("http://sunpleat.test", clock)
-    assert talk.client.init(7).token == Talk.TOKEN
+    assert talk.begin().token == Talk.TOKEN
     with pytest.raises(ServiceUnavailable, match="HTTP 404"):
         talk.act()
     assert [call.request.method for call in responses.calls] == ["GET", "GET", "POST"]

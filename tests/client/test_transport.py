@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
-import io
 import json
+import re
 import socket
 import ssl
 import threading
@@ -16,9 +17,11 @@ from typing import Final
 import pytest
 import requests
 from fake_clock import FakeClock
-from requests.structures import CaseInsensitiveDict
+from requests.adapters import BaseAdapter
 from standins import (
     FIRST_ANSWER,
+    KEY,
+    Call,
     Connection,
     Plan,
     Reply,
@@ -40,19 +43,31 @@ from bot.client.clock import Clock, StopRequest
 from bot.client.environment import Surroundings
 from bot.client.failures import Kind
 from bot.client.limits import Limits
+from bot.client.redirects import ACTION_PATH
 from bot.client.transport import (
+    MAX_ANSWER,
     STOP_GRACE_S,
-    Deadline,
-    Received,
+    Transport,
+    Watchdog,
     describe_error,
     new_session,
     new_transport,
 )
-from bot.errors import ServiceUnavailable, Stopped
+from bot.errors import ServiceUnavailable, Stopped, Unreadable
+from bot.service import Service
 
 CERTIFICATE: Final = Path(__file__).with_name("service.pem")
-ONE_MIB: Final = 1024 * 1024
 SHORT: Final = Limits(timeout_s=0.3)
+NEXT_TOKEN: Final[str] = json.loads(
+    Service(KEY)
+    .answer(
+        "POST",
+        ACTION_PATH,
+        json.dumps({"stateToken": Talk.TOKEN, "action": Talk.ACTION.to_json()}).encode(),
+    )
+    .body
+)["stateToken"]
+"""What the first move brings."""
 
 
 def request_bodies(server: StandIn) -> list[bytes]:
@@ -95,6 +110,11 @@ LOST: Final[dict[str, tuple[Reply, str]]] = {
         raw(message(200, b"-1\r\n{}\r\n0\r\n\r\n", ("Transfer-Encoding", "chunked"))),
         "",
     ),
+    "a chunk of minus five bytes": (
+        raw(message(200, b"-5\r\n{}\r\n0\r\n\r\n", ("Transfer-Encoding", "chunked"))),
+        "",
+    ),
+    "a length of minus five bytes": (raw(message(200, b"", ("Content-Length", "-5"))), ""),
     "gzip that is none": (
         reply(200, FIRST_ANSWER, ("Content-Encoding", "gzip")),
         "incorrect header check",
@@ -105,14 +125,6 @@ LOST: Final[dict[str, tuple[Reply, str]]] = {
     ),
     "deflate that is none": (reply(200, b"\xff" * 50, ("Content-Encoding", "deflate")), ""),
     "too many encodings": (reply(200, b"{}", ("Content-Encoding", ", ".join(["gzip"] * 50))), ""),
-    "a body over 1 MiB": (
-        reply(200, b" " * (ONE_MIB + 1)),
-        f"the answer is longer than {ONE_MIB} bytes",
-    ),
-    "a small body that unpacks to more": (
-        reply(200, gzip.compress(b" " * (ONE_MIB + 1)), ("Content-Encoding", "gzip")),
-        f"the answer is longer than {ONE_MIB} bytes",
-    ),
 }
 
 
@@ -123,11 +135,42 @@ def test_an_answer_that_is_lost_is_asked_for_again(
     with StandIn(in_order(fault, fault)) as server:
         talk = Talk(server.url, clock)
         step = talk.act()
-    assert (step.attempts, step.state.score) == (3, 215)
-    assert {failure.kind for failure in talk.failures} == {Kind.TRANSIENT}
+    assert (step.attempts, step.token) == (3, NEXT_TOKEN)
+    assert {failure.kind for failure in talk.failures} == {Kind.TROUBLE}
     assert all(cause in text or any(map(text.count, cause.split("|"))) for text in talk.causes)
     assert len(request_bodies(server)) == 3
     assert len(set(request_bodies(server))) == 1
+
+
+TOO_LONG: Final[dict[str, Reply]] = {
+    "as it is": reply(200, b" " * (MAX_ANSWER + 1)),
+    "packed": reply(200, gzip.compress(b" " * (MAX_ANSWER + 1)), ("Content-Encoding", "gzip")),
+    "without an end": lambda connection: connection.send(
+        message(200, b" " * (MAX_ANSWER + 2), ("Content-Length", str(2**40)))
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", TOO_LONG.values(), ids=TOO_LONG)
+def test_an_answer_of_more_than_a_mebibyte_cannot_be_understood(
+    fault: Reply, clock: FakeClock
+) -> None:
+    with StandIn(always(fault)) as server:
+        talk = Talk(server.url, clock)
+        with pytest.raises(Unreadable, match="longer than 1048576 bytes"):
+            talk.act()
+        assert len(server.requests) == 3
+    assert clock.waits == [1, 2]
+
+
+@pytest.mark.parametrize("fault", TOO_LONG.values(), ids=TOO_LONG)
+def test_an_answer_of_more_than_a_mebibyte_is_trouble_in_mid_run(
+    fault: Reply, clock: FakeClock
+) -> None:
+    with StandIn(in_order(*[fault] * 4)) as server:
+        talk = Talk(server.url, clock, is_under_way=True)
+        assert talk.act().attempts == 5
+    assert {failure.kind for failure in talk.failures} == {Kind.TROUBLE}
 
 
 # Whole answers, however they come
@@ -168,7 +211,12 @@ WHOLE: Final[dict[str, Reply]] = {
     "after 100 Continue": lambda connection: connection.send(
         b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + message(200, PLAIN)
     ),
-    "almost 1 MiB long": reply(200, PLAIN + b" " * (ONE_MIB - len(PLAIN))),
+    "after other informational answers": lambda connection: connection.send(
+        b"HTTP/1.1 102 Processing\r\n\r\n"
+        b"HTTP/1.1 100 Continue\r\n\r\n"
+        b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n" + message(200, PLAIN)
+    ),
+    "almost 1 MiB long": reply(200, PLAIN + b" " * (MAX_ANSWER - len(PLAIN))),
     "with a strange cookie": reply(200, PLAIN, ("Set-Cookie", "a=b; expires=never; \x01")),
 }
 
@@ -177,7 +225,7 @@ WHOLE: Final[dict[str, Reply]] = {
 def test_a_whole_answer_is_taken_however_it_comes(answer: Reply, clock: FakeClock) -> None:
     with StandIn(always(answer)) as server:
         talk = Talk(server.url, clock)
-        assert talk.client.init(7).token == Talk.TOKEN
+        assert talk.begin().token == Talk.TOKEN
     assert talk.causes == []
     assert len(server.requests) == 1
 
@@ -235,20 +283,162 @@ def test_a_connection_that_the_server_closed_is_opened_anew(clock: FakeClock) ->
     with StandIn(always(reply(200, FIRST_ANSWER, ("Connection", "close")))) as server:
         talk = Talk(server.url, clock)
         for _ in range(3):
-            talk.client.init(7)
+            talk.begin()
         assert server.connections == 3
     assert talk.causes == []
+
+
+@pytest.mark.parametrize("status", [100, 102, 103])
+def test_each_move_reads_its_own_answer_though_an_informational_one_comes_long_before(
+    status: int, tmp_path: Path, clock: FakeClock
+) -> None:
+    def hinted(connection: Connection) -> None:
+        connection.send(f"HTTP/1.1 {status} Wait\r\nX: y\r\n\r\n".encode())
+        connection.wait(0.02)
+
+    with StandIn() as server:
+        answer_truly = server._truly
+
+        def plan(request: Request, _: int) -> Reply:
+            def both(connection: Connection) -> None:
+                hinted(connection)
+                answer_truly(request)(connection)
+
+            return both
+
+        server.plan = plan
+        outcome = play(server.url, tmp_path, clock, Call(bank_at=400))
+        assert (outcome.exit_code, outcome.run.retries) == (0, 0)
+        assert (server.connections, len(server.requests)) == (1, outcome.run.requests)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        reply(503, b"x" * (MAX_ANSWER + 1000)),
+        reply(200, b" " * (MAX_ANSWER + 1000)),
+        lambda connection: connection.send(message(200, b"{", ("Content-Length", "2"))),
+    ],
+    ids=["long page", "long answer", "half an answer"],
+)
+def test_the_connection_of_an_answer_that_was_not_read_to_its_end_is_closed(
+    fault: Reply, clock: FakeClock
+) -> None:
+    with StandIn(in_order(fault)) as server:
+        talk = Talk(server.url, clock, SHORT)
+        assert talk.act().attempts == 2
+        assert server.connections == 2
+
+
+def test_the_connection_of_an_answer_that_was_read_to_its_end_is_kept(clock: FakeClock) -> None:
+    with StandIn(in_order(reply(503, b"x" * 100_000))) as server:
+        assert Talk(server.url, clock).act().attempts == 2
+        assert server.connections == 1
+
+
+def test_bytes_after_an_answer_are_not_the_next_answer(clock: FakeClock) -> None:
+    other = {**json.loads(FIRST_ANSWER), "score": 999}
+
+    def twice(connection: Connection) -> None:
+        connection.send(message(503, b"") + message(200, json.dumps(other).encode()))
+
+    with StandIn(in_order(twice)) as server:
+        talk = Talk(server.url, clock)
+        assert talk.act().token == NEXT_TOKEN
+    assert [failure.status for failure in talk.failures] == [503]
+
+
+@pytest.mark.slow
+def test_an_address_that_does_not_connect_leaves_time_for_the_next(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        deaf = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(2):  # a full queue: the next connection gets no answer at all
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(deaf.getsockname())
+        server = stack.enter_context(StandIn())
+        places = [deaf.getsockname(), ("127.0.0.1", server.port)]
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        talk = Talk("http://sunpleat.test", clock, Limits(timeout_s=1.6))
+        assert talk.act().attempts == 1
+
+
+class Throwing(BaseAdapter):
+    """A way to a service on which something is thrown."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def send(self, *_: object, **__: object) -> requests.Response:
+        raise self._error
+
+    def close(self) -> None:
+        """Have nothing to close."""
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (ValueError("no such chunk"), "ValueError: no such chunk"),
+        (
+            AttributeError("'NoneType' has no readline"),
+            "AttributeError: 'NoneType' has no readline",
+        ),
+        (RuntimeError("can't start new thread"), "RuntimeError: can't start new thread"),
+        (MemoryError("no room"), "MemoryError: no room"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+    ],
+    ids=repr,
+)
+def test_whatever_an_http_library_throws_is_an_attempt_that_failed(
+    error: Exception, cause: str, clock: FakeClock
+) -> None:
+    session = new_session()
+    session.mount("http://", Throwing(error))
+    transport = Transport(session, Surroundings(), Watchdog(clock.stop))
+    request = transport.prepare("GET", "http://sunpleat.test")
+    with pytest.raises(OSError, match=re.escape(cause)):
+        transport.send(request, 5)
+    talk = Talk("http://sunpleat.test", clock, transport=transport)
+    with pytest.raises(ServiceUnavailable):
+        talk.act()
+    assert {(failure.kind, failure.cause) for failure in talk.failures} == {(Kind.TROUBLE, cause)}
+
+
+def test_a_machine_without_threads_is_an_attempt_that_failed(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+    refused: list[str] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name in ("watchdog", "connect") and len(refused) < 3:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with StandIn() as server:
+        talk = Talk(server.url, clock)
+        assert talk.act().attempts == 4
+    assert talk.causes == ["RuntimeError: can't start new thread"] * 3
 
 
 def test_every_request_says_who_sends_it(clock: FakeClock) -> None:
     with StandIn() as server:
         talk = Talk(server.url, clock)
-        talk.client.init(7)
+        talk.begin()
         talk.act()
         for request in server.requests:
             agent = request.headers["user-agent"]
             assert agent.startswith(f"sunpleat-bot/{__version__} ")
             assert "python-requests" not in agent
+            assert request.headers["accept"] == "application/json"
         first, second = server.requests
     assert (first.method, first.target) == ("GET", "/api/games/sunpleat/init?seed=7")
     assert (second.method, second.target) == ("POST", "/api/games/sunpleat/action")
@@ -257,6 +447,22 @@ def test_every_request_says_who_sends_it(clock: FakeClock) -> None:
         "stateToken": Talk.TOKEN,
         "action": {"type": "flip", "count": 2},
     }
+
+
+@pytest.mark.parametrize(
+    ("contact", "agent"),
+    [
+        ("", f"sunpleat-bot/{__version__} (unattended player of Sunpleat)"),
+        ("a@b.test", f"sunpleat-bot/{__version__} (unattended player of Sunpleat; a@b.test)"),
+    ],
+)
+def test_a_request_says_whom_to_reach_where_a_setting_does(
+    contact: str, agent: str, clock: FakeClock
+) -> None:
+    with StandIn() as server:
+        transport = new_transport(clock.stop, Surroundings(), contact)
+        Talk(server.url, clock, transport=transport).begin()
+        assert server.requests[0].headers["user-agent"] == agent
 
 
 def test_nothing_of_the_environment_is_used(
@@ -275,7 +481,7 @@ def test_nothing_of_the_environment_is_used(
             monkeypatch.delenv(name, raising=False)
         with StandIn() as server:
             talk = Talk(server.url, clock)
-            talk.client.init(7)
+            talk.begin()
             talk.act()
     assert talk.causes == []
     assert {"authorization", "cookie"} & set(server.requests[0].headers) == set()
@@ -285,23 +491,8 @@ def test_cookies_are_not_carried_on(clock: FakeClock) -> None:
     with StandIn(always(reply(200, FIRST_ANSWER, ("Set-Cookie", "a=b; Path=/")))) as server:
         talk = Talk(server.url, clock)
         for _ in range(2):
-            talk.client.init(7)
+            talk.begin()
         assert all("cookie" not in request.headers for request in server.requests)
-
-
-def test_a_response_has_all_that_others_have_and_cookies_of_its_own() -> None:
-    request = requests.Request("GET", "http://127.0.0.1/a").prepare()
-    response, other = (
-        Received(request, 503, CaseInsensitiveDict({"A": "b"}), io.BytesIO(b"body"))
-        for _ in range(2)
-    )
-    assert vars(requests.Response()).keys() <= {*dir(response)}
-    assert (response.url, response.request) == ("http://127.0.0.1/a", request)
-    assert (response.status_code, response.ok, response.headers["a"]) == (503, False, "b")
-    assert response.content == b"body"
-    response.cookies.set("name", "value")
-    assert response.cookies.get_dict() == {"name": "value"}
-    assert other.cookies.get_dict() == {}
 
 
 def test_a_proxy_is_used_where_it_was_settled(clock: FakeClock) -> None:
@@ -309,7 +500,7 @@ def test_a_proxy_is_used_where_it_was_settled(clock: FakeClock) -> None:
         surroundings = Surroundings(proxies={"http": proxy.url})
         transport = new_transport(clock.stop, surroundings)
         talk = Talk("http://sunpleat.test", clock, transport=transport)
-        talk.client.init(7)
+        talk.begin()
         (request,) = proxy.requests
     assert request.target == "http://sunpleat.test/api/games/sunpleat/init?seed=7"
 
@@ -329,6 +520,11 @@ DRIPS: Final[dict[str, Reply]] = {
     "a header": drip(b"HTTP/1.1 200 OK\r\nX: " + FOREVER, at_once=20),
     "headers": drip(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000, at_once=20, every_s=0.005),
     "100 Continue": drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, every_s=0.0005),
+    "a body until the end of the connection": drip(
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + FIRST_ANSWER + FOREVER,
+        at_once=len(FIRST_ANSWER) + 60,
+    ),
+    "the answer after an informational one": hang(b"HTTP/1.1 103 Early Hints\r\n\r\n"),
     "an error page": drip(message(503, FOREVER), at_once=90),
     "a redirect": drip(message(302, FOREVER, ("Location", "/elsewhere")), at_once=90),
 }
@@ -344,8 +540,9 @@ def test_an_answer_that_drips_ends_at_the_deadline_and_is_asked_for_again(
         began_at = time.monotonic()
         step = talk.act()
         taken_s = time.monotonic() - began_at
-    assert talk.causes == ["TimeoutError: no whole answer in time"]
-    assert (step.attempts, step.state.score) == (2, 215)
+    assert len(talk.causes) == 1
+    assert "in time" in talk.causes[0] or "timed out" in talk.causes[0]
+    assert (step.attempts, step.token) == (2, NEXT_TOKEN)
     assert 0.3 <= taken_s < 5
 
 
@@ -358,8 +555,27 @@ def test_an_answer_that_comes_slowly_but_in_time_is_taken(clock: FakeClock) -> N
 
     with StandIn(always(slowly)) as server:
         talk = Talk(server.url, clock, Limits(timeout_s=5))
-        talk.client.init(7)
+        talk.begin()
     assert talk.causes == []
+
+
+def test_a_body_that_our_own_hanging_up_cuts_is_no_answer(clock: FakeClock) -> None:
+    whole_but_open = hang(b"HTTP/1.1 200 OK\r\n\r\n" + FIRST_ANSWER)
+    with StandIn(always(whole_but_open)) as server:
+        transport = new_transport(clock.stop, Surroundings())
+        with pytest.raises(TimeoutError, match="no whole answer in time"):
+            transport.send(transport.prepare("GET", server.url), 0.3)
+
+
+def test_a_service_that_does_not_take_the_request_is_hung_up_on(clock: FakeClock) -> None:
+    transport = new_transport(clock.stop, Surroundings())
+    with silent_port() as port:
+        request = transport.prepare("POST", f"http://127.0.0.1:{port}")
+        request.body = b"x" * 50_000_000
+        began_at = time.monotonic()
+        with pytest.raises(OSError, match=r"timed out|in time"):
+            transport.send(request, 0.5)
+        assert time.monotonic() - began_at < 1
 
 
 @contextmanager
@@ -393,27 +609,49 @@ def test_a_look_up_of_a_name_that_hangs_ends_at_the_deadline(
 def test_time_outs_as_long_as_one_likes_are_taken(clock: FakeClock) -> None:
     with StandIn() as server:
         talk = Talk(server.url, clock, Limits(timeout_s=1e12, give_up_after_s=1e12))
-        assert talk.act().state.score == 215
+        assert talk.act().token == NEXT_TOKEN
 
 
-def void(_: object) -> None:
-    """Leave a value out."""
+@pytest.fixture
+def watchdog() -> Iterator[Watchdog]:
+    """Begin an attempt that has little time."""
+    watchdog = Watchdog(StopRequest())
+    watchdog.begin(0.1)
+    yield watchdog
+    with contextlib.suppress(TimeoutError):
+        watchdog.end()
 
 
-def test_an_operation_that_cannot_be_interrupted_is_left_behind_at_the_deadline() -> None:
-    deadline = Deadline(StopRequest())
-    deadline.start(0.1)
+def test_an_operation_that_cannot_be_interrupted_is_left_behind_at_the_deadline(
+    watchdog: Watchdog,
+) -> None:
     hanging = threading.Event()
-    with pytest.raises(TimeoutError):
-        deadline.run(lambda: void(hanging.wait(60)))
+    with pytest.raises(TimeoutError, match="no connection in time"):
+        watchdog.run(lambda: hanging.wait(60))
     hanging.set()
 
 
-def test_what_such_an_operation_raises_is_raised() -> None:
-    deadline = Deadline(StopRequest())
-    deadline.start(5)
+def test_what_such_an_operation_raises_is_raised(watchdog: Watchdog) -> None:
     with pytest.raises(ZeroDivisionError):
-        deadline.run(lambda: void(1 // 0))
+        watchdog.run(lambda: 1 // 0)
+
+
+def test_an_attempt_that_ended_in_time_is_not_hung_up_on(watchdog: Watchdog) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        watchdog.watch(ours)
+        watchdog.end()
+        threading.Event().wait(0.3)
+        theirs.send(b"x")
+        assert ours.recv(1) == b"x"
+
+
+def test_the_next_attempt_has_a_time_of_its_own(watchdog: Watchdog) -> None:
+    with pytest.raises(TimeoutError):
+        watchdog.run(lambda: threading.Event().wait(0.5))
+    watchdog.begin(60)
+    watchdog.run(lambda: threading.Event().wait(0.01))
+    watchdog.end()
 
 
 # Stops
@@ -442,20 +680,63 @@ def test_a_stop_ends_an_answer_that_hangs_or_drips(kind: str) -> None:
 
 def test_a_stop_ends_a_handshake_that_hangs() -> None:
     stop = StopRequest()
-
-    def ask_long_ago() -> None:
-        stop.ask(2)
-        stop.asked_at -= STOP_GRACE_S
-
     with silent_port() as port:
         talk = Talk(f"https://127.0.0.1:{port}", Clock(stop))
-        timer = threading.Timer(0.1, ask_long_ago)
+        timer = threading.Timer(0.1, stop_long_ago, [stop])
         timer.start()
         began_at = time.monotonic()
-        with pytest.raises(Stopped, match="SIGINT"):
+        with pytest.raises(Stopped, match="SIGTERM"):
             talk.act()
         timer.join()
         assert time.monotonic() - began_at < 1
+
+
+def stop_long_ago(stop: StopRequest) -> None:
+    stop.ask(15)
+    stop.asked_at -= STOP_GRACE_S
+
+
+def test_a_stop_ends_a_request_that_is_not_taken() -> None:
+    stop = StopRequest()
+    transport = new_transport(stop, Surroundings())
+    with silent_port() as port:
+        request = transport.prepare("POST", f"http://127.0.0.1:{port}")
+        request.body = b"x" * 50_000_000
+        timer = threading.Timer(0.1, stop_long_ago, [stop])
+        timer.start()
+        began_at = time.monotonic()
+        with pytest.raises(Stopped):
+            transport.send(request, 30)
+        timer.join()
+        assert time.monotonic() - began_at < 1
+
+
+def test_a_stop_ends_an_answer_that_hangs_on_a_connection_kept_from_before() -> None:
+    stop = StopRequest()
+    with StandIn(in_order(None, hang())) as server:
+        talk = Talk(server.url, Clock(stop))
+        talk.act()
+        timer = threading.Timer(0.1, stop_long_ago, [stop])
+        timer.start()
+        began_at = time.monotonic()
+        with pytest.raises(Stopped):
+            talk.act()
+        timer.join()
+        assert time.monotonic() - began_at < 1
+        assert server.connections == 1
+
+
+def test_a_stop_ends_a_look_up_of_a_name_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, is_over = StopRequest(), threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(60) and [])
+    timer = threading.Timer(0.1, stop_long_ago, [stop])
+    timer.start()
+    began_at = time.monotonic()
+    with pytest.raises(Stopped, match="SIGTERM"):
+        Talk("http://sunpleat.test", Clock(stop)).act()
+    timer.join()
+    is_over.set()
+    assert time.monotonic() - began_at < 1
 
 
 def test_a_stop_ends_a_wait_at_once() -> None:
@@ -472,7 +753,7 @@ def test_an_answer_that_comes_whole_after_the_stop_is_taken() -> None:
 
     with StandIn(answer_late) as server:
         talk = Talk(server.url, Clock(stop))
-        assert talk.act().state.score == 215
+        assert talk.act().token == NEXT_TOKEN
         with pytest.raises(Stopped):
             talk.act()
         assert len(server.requests) == 1
@@ -500,9 +781,9 @@ def test_a_service_with_a_trusted_certificate_is_talked_to_on_one_connection(
     with StandIn(in_order(drip(message(200, FOREVER), at_once=90)), tls=tls) as server:
         talk = trusting(clock)(f"https://sunpleat.test:{server.port}")
         for _ in range(5):
-            assert talk.act().state.score == 215
+            assert talk.act().token == NEXT_TOKEN
         assert server.connections == 2
-    assert talk.causes == ["TimeoutError: no whole answer in time"]
+    assert [failure.kind for failure in talk.failures] == [Kind.TROUBLE]
 
 
 def test_a_service_with_another_certificate_is_not_talked_to(

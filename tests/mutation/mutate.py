@@ -33,8 +33,13 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "solver": ("test_solver",),
     "rules": ("test_rules",),
     "strategy": ("test_strategy",),
-    "wire": ("test_wire",),
-    "journal": ("test_journal", "test_ledger", "test_housekeeping"),
+    "wire": tuple(
+        f"wire/test_{name}" for name in ("layout", "paths", "reading", "sayings", "values")
+    ),
+    "journal": ("test_journal", "test_files", "test_lock", "test_housekeeping"),
+    "run": ("test_run", "test_verify"),
+    "verify": ("test_verify", "test_run"),
+    "client/failures": ("client/test_failures", "client/test_patience", "client/test_client"),
     "replay": ("test_replay", "test_audit", "test_watch", "test_runs"),
 }
 """What is mutated, and the tests that should notice."""

@@ -1,0 +1,196 @@
+"""The verb `replay`: a journal held against the rules, and a sample of it against a service."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from bot.cli.config import CONFIG
+from bot.cli.forms import BaseUrl
+from bot.cli.options import RUNS_DIR, SEED, TALKING
+from bot.cli.settings import LOCAL, talk_of
+from bot.cli.signals import handling
+from bot.console import streams
+from bot.errors import AS_ASKED, OTHERWISE, Stopped
+from bot.journal.folder import find
+from bot.verify import MAX_PROBLEMS, Verification
+from bot.words import count_of, one_line
+
+if TYPE_CHECKING:
+    from bot.replay.audit import Findings
+
+
+class _Service(BaseUrl):
+    """A base URL, or `local` for the service that is built in."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the address in one spelling."""
+        return value if value == LOCAL else super().convert(value, param, ctx)
+
+
+class _Sample(click.ParamType[int]):
+    """A number of moves; 0 stands for all of them."""
+
+    name = "sample"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the number."""
+        if value == "all":
+            return 0
+        return click.IntRange(1).convert(value, param, ctx)  # type: ignore[arg-type]  # it parses texts
+
+
+@click.command(
+    params=[RUNS_DIR, CONFIG, SEED, *TALKING],
+    epilog="""\b
+Exit codes: 0 verified; 1 with the first problems, each on a line; 2 no journal.
+With --against, too: 77 the service takes the old tokens no more, which is no
+fault of the run; 69 the service is out of reach; 75 a budget is used up.
+""",
+)
+@click.argument("run", metavar="RUN")
+@click.option("--watch", "is_watching", is_flag=True, help="Show the run, move by move.")
+@click.option(
+    "--against",
+    type=_Service(),
+    metavar="URL|local",
+    help="Send a sample of the moves again, and compare what the service answers.",
+)
+@click.option(
+    "--sample",
+    type=_Sample(),
+    default=100,
+    show_default=True,
+    metavar="N|all",
+    help="Moves to send again; the first, the last and one of each award are among them.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.pass_context
+def replay(
+    ctx: click.Context,
+    /,
+    run: str,
+    *,
+    is_watching: bool,
+    against: str | None,
+    sample: int,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Prove a run: play its journal again by the rules, and compare every line.
+
+    RUN is a path, a run id, or latest. A run that is unfinished is verified as far as it goes.
+    How to talk to a service (--max-rps and so on) matters with --against only.
+    """
+    if is_watching and (against is not None or as_json):
+        raise click.UsageError("--watch goes neither with --against nor with --json")
+    path = find(options["runs_dir"], run, seed=options["seed"])
+    if is_watching:
+        return _watch(path)
+    if against is not None:
+        from bot.cli.auditing import audit, towards  # noqa: PLC0415 - they need the client
+
+        talk = towards(talk_of(ctx.params, ctx.obj, against), path)
+    verification = Verification(path)
+    verification.read_all()
+    if against is None or not verification.is_verified:
+        _tell(verification, None, as_json=as_json)
+        return AS_ASKED if verification.is_verified else OTHERWISE
+    findings, error = audit(verification, talk, sample or None)
+    _tell(verification, findings, as_json=as_json)
+    if findings.problems:
+        return OTHERWISE
+    if error is not None:
+        streams.say(one_line(f"sunpleat-bot: {error}"))
+        return error.exit_code
+    return AS_ASKED
+
+
+def _watch(path: Path) -> int:
+    """Show the run at `path`: on a terminal as a film, else one line a move.
+
+    Raises:
+        NotAJournal: the file cannot be read, or is no journal.
+    """
+    from bot.replay import moves, watch  # noqa: PLC0415 - few replays are watched
+
+    verification = Verification(path)
+    if _is_screen():
+        film = watch.Film(verification)
+        with handling(_end, signal.SIGTERM, signal.SIGHUP):
+            watch.show(film, sys.stdin.fileno(), sys.stdout.fileno())
+        film.finish()
+    else:
+        for number, move in enumerate(moves.moves(verification), 1):
+            streams.answer(watch.describe(number, move))
+    if verification.is_verified:
+        return AS_ASKED
+    _tell(verification, None, as_json=False)
+    return OTHERWISE
+
+
+def _tell(verification: Verification, findings: Findings | None, *, as_json: bool) -> None:
+    """Print the verdict on a journal, and that of a service where one was asked."""
+    run = verification.run
+    problems = [*verification.problems, *(findings.problems if findings else ())]
+    if as_json:
+        result = {
+            "run_id": verification.run_id,
+            "verified": not problems,
+            "score": run.state.score,
+            "boards": run.boards,
+            "actions": run.actions,
+            "problems": [problem._asdict() for problem in problems],
+        }
+        audited = {} if findings is None else {"audit": findings.to_json()}
+        streams.answer(json.dumps({**result, **audited}))
+    tell = streams.say if as_json else streams.answer
+    if not as_json:
+        for problem in problems:
+            tell(one_line(str(problem)))
+    if not as_json or not run.is_over:
+        tell(one_line(_verdict(verification)))
+    if verification.torn_bytes:
+        tell(f"ignored: a last line that was cut off after {verification.torn_bytes} bytes")
+    if findings is not None and not as_json:
+        tell(
+            f"asked the service about {count_of(findings.asked, 'move')}: {findings.agreed:,} "
+            f"answers agree, {len(findings.problems)} do not, "
+            f"{count_of(findings.refused, 'token')} refused"
+        )
+
+
+def _verdict(verification: Verification) -> str:
+    """Say in one line what a journal is worth."""
+    run = verification.run
+    figures = (
+        f"{verification.run_id or 'a run of no name'}, {run.state.score:,} points, "
+        f"{count_of(run.boards, 'board')}, {count_of(run.actions, 'action')}"
+    )
+    count = len(verification.problems)
+    if count:
+        more = " or more" if count >= MAX_PROBLEMS else ""
+        return f"not verified: {figures}, {count}{more} problem{'s' if count > 1 else ''}"
+    if not run.is_over:
+        return f"verified as far as it goes, for it is unfinished: {figures}"
+    return f"verified: {figures}, {run.state.end_reason or 'abandoned'}"
+
+
+def _is_screen() -> bool:
+    """Tell whether there is a terminal that can show pictures and send keys."""
+    ends = (sys.stdin, sys.stdout)
+    is_terminal = all(end is not None and end.isatty() for end in ends)
+    return is_terminal and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    raise Stopped(number)

@@ -1,0 +1,141 @@
+"""The verb `runs`: all runs of a folder, and room made among them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bot.cli.config import CONFIG
+from bot.cli.options import RUNS_DIR
+from bot.console import streams
+from bot.journal.housekeeping import carry_out, plan
+from bot.replay.summary import Summary, summarise_all
+from bot.words import one_line
+
+TO_THE_LEFT = ("run", "state", "service")
+"""Columns of words; the others are of numbers."""
+
+
+@click.command(params=[RUNS_DIR, CONFIG])
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="The newest N only, the newest first."
+)
+@click.option("--prune", "is_pruning", is_flag=True, help="Remove old finished runs.")
+@click.option(
+    "--keep",
+    type=click.IntRange(0),
+    metavar="N",
+    help="With --prune: finished runs to leave as they are, the newest ones.",
+)
+@click.option("--compress", "is_compressing", is_flag=True, help="With --prune: gzip them instead.")
+@click.option("--yes", "is_agreed", is_flag=True, help="With --prune: do it without asking.")
+def runs(
+    runs_dir: Path,
+    *,
+    as_json: bool,
+    limit: int | None,
+    is_pruning: bool,
+    keep: int | None,
+    is_compressing: bool,
+    is_agreed: bool,
+) -> int:
+    """List all runs, in the order of their starts; with --prune, make room.
+
+    --prune shows what it would do, and does it once you agree: with --yes, or at a terminal.
+    An unfinished run is never touched.
+    """
+    if is_pruning and keep is None:
+        raise click.UsageError("--prune needs --keep N, the finished runs to leave as they are")
+    if is_pruning and limit is not None:
+        raise click.UsageError("--limit does not go with --prune")
+    if keep is not None and is_pruning:
+        return _prune(runs_dir, keep, is_compressing, is_agreed, as_json=as_json)
+    if keep is not None or is_compressing or is_agreed:
+        raise click.UsageError("--keep, --compress and --yes go with --prune")
+    summaries = summarise_all(runs_dir)
+    if limit is not None:
+        summaries = summaries[::-1][:limit]
+    if as_json:
+        streams.answer(json.dumps([run.to_json() for run in summaries]))
+        return 0
+    for line in _table([_cells(run) for run in summaries], streams.width()):
+        streams.answer(line)
+    if not summaries:
+        streams.say(f"there is no run in {runs_dir.absolute()}")
+    return 0
+
+
+def _cells(run: Summary) -> dict[str, str]:
+    """Return what the table has of a run, by column; what counts least comes last."""
+    return {
+        "run": one_line(run.run_id),
+        "state": run.state,
+        "score": f"{run.score:,}",
+        "of": "-" if run.bank_at is None else f"{run.bank_at:,}",
+        "boards": f"{run.boards:,}",
+        "requests": f"{run.requests:,}",
+        "retries": f"{run.retries:,}",
+        "service": one_line(run.base_url or "-"),
+    }
+
+
+def _table(rows: list[dict[str, str]], columns: int) -> list[str]:
+    """Return the lines of the table; columns that a terminal has no room for are left out."""
+    head = ("run", "state", "score", "of", "boards", "requests", "retries", "service")
+    lines = [""] * (1 + len(rows))
+    for name in head:
+        cells = [name, *(row[name] for row in rows)]
+        width = max(map(len, cells))
+        gap = "  " if lines[0] else ""
+        if len(lines[0]) + len(gap) + width > columns and lines[0]:
+            break
+        lines = [
+            line + gap + (cell.ljust(width) if name in TO_THE_LEFT else cell.rjust(width))
+            for line, cell in zip(lines, cells, strict=True)
+        ]
+    return [line.rstrip() for line in lines]
+
+
+def _prune(
+    runs_dir: Path, keep: int, is_compressing: bool, is_agreed: bool, *, as_json: bool
+) -> int:
+    """Show what is to be done with old finished runs; do it where that is agreed to."""
+    chores, kept = plan(runs_dir, keep, is_compressing=is_compressing)
+    what = "compress" if is_compressing else "remove"
+    tell: Any = streams.say if as_json else streams.answer
+    for chore in chores:
+        tell(one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
+    for path, why in kept.items():
+        tell(one_line(f"keep {path}: {why}"))
+    if not chores:
+        tell(f"nothing to {what} beyond the newest {keep} finished runs")
+    is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
+    skipped = {}
+    for chore in chores if is_agreed else ():
+        if (reason := carry_out(chore)) is not None:
+            skipped[chore.path] = reason
+            streams.say(one_line(f"skipped {chore.path}: {reason}"))
+    if as_json:
+        result = [
+            {
+                "journal": str(chore.path),
+                "bytes": chore.size,
+                "action": "skip" if chore.path in skipped else what,
+            }
+            for chore in chores
+        ]
+        streams.answer(json.dumps({"done": is_agreed, "journals": result}))
+    return 0
+
+
+def _is_confirmed(what: str, count: int) -> bool:
+    """Ask a person, where there is one."""
+    if not streams.is_terminal(sys.stdin):
+        streams.say(f"nothing was done; add --yes to {what} {count}")
+        return False
+    return click.confirm(f"{what} {count}?", err=True)

@@ -1,0 +1,33 @@
+"""The verb `solve`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from bot import solver
+from bot.console import streams
+from bot.garland import flip, format_garland, parse_garland
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("pennants", nargs=-1, required=True, metavar="PENNANTS...")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+def solve(pennants: tuple[str, ...], *, as_json: bool) -> int:
+    """Print the fewest flips that restore a garland, such as: solve -- -2 -1 3."""
+    try:
+        numbers: list[object] = [int(pennant) for pennant in pennants]
+    except ValueError:
+        numbers = list(pennants)
+    garland = parse_garland(numbers)
+    flips = solver.solve(garland)
+    if as_json:
+        streams.answer(json.dumps({"flips": flips, "par": len(flips)}))
+        return 0
+    streams.answer(f"        {format_garland(garland)}")
+    for count in flips:
+        garland = flip(garland, count)
+        streams.answer(f"flip {count}  {format_garland(garland)}")
+    streams.answer(f"par {len(flips)}")
+    return 0

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bot.journal.files import open_plain
+
+
+def fifo(folder: Path) -> Path:
+    path = folder / "fifo"
+    os.mkfifo(path)
+    return path
+
+
+def device(_: Path) -> Path:
+    return Path(os.devnull)
+
+
+def plain_folder(folder: Path) -> Path:
+    return folder
+
+
+def unix_socket(folder: Path) -> Path:
+    path = folder / "socket"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(path))
+    return path
+
+
+FLAGS = [os.O_RDONLY, os.O_RDWR, os.O_RDWR | os.O_CREAT, os.O_WRONLY | os.O_APPEND]
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=["read", "both", "make", "append"])
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (fifo, "a FIFO"),
+        (device, "a device"),
+        (plain_folder, "a folder"),
+        (unix_socket, "a socket"),
+    ],
+    ids=["fifo", "device", "folder", "socket"],
+)
+def test_what_is_no_plain_file_is_refused_by_its_kind_at_once(
+    make: Callable[[Path], Path], kind: str, flags: int, tmp_path: Path
+) -> None:
+    path = make(tmp_path)
+    with pytest.raises(OSError, match=f"{kind}, not a plain file"):
+        open_plain(path, flags)
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=["read", "both", "make", "append"])
+def test_a_link_is_never_followed(flags: int, tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"plain")
+    link = tmp_path / "link"
+    link.symlink_to("target")
+    with pytest.raises(OSError, match="a link, not a plain file"):
+        open_plain(link, flags)
+
+
+def test_a_link_to_nothing_makes_no_file(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("target")
+    with pytest.raises(OSError, match="a link, not a plain file"):
+        open_plain(link, os.O_RDWR | os.O_CREAT)
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_link_that_is_put_there_in_between_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "target").write_bytes(b"plain")
+    path = tmp_path / "link"
+    path.symlink_to("target")
+    plain = (tmp_path / "target").stat()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", lambda *_, **__: plain)
+        with pytest.raises(OSError, match="symbolic link"):
+            open_plain(path)
+
+
+def test_a_fifo_that_is_put_there_in_between_is_refused_and_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    plain = Path(__file__).stat()
+    before = set(Path("/proc/self/fd").iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", lambda *_, **__: plain)
+        with pytest.raises(OSError, match="a FIFO, not a plain file"):
+            open_plain(path)
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    descriptor = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    os.close(descriptor)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "name", ["a\0b", "\ud800", "x" * 300, "missing"], ids=["nul", "surrogate", "long", "missing"]
+)
+def test_a_name_that_no_file_has_is_an_error_of_the_system(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OSError):  # noqa: PT011 - each has its own text
+        open_plain(tmp_path / name)
