@@ -132,7 +132,8 @@ def test_a_main_thread_that_hears_nothing_is_ended_at_once_by_a_second_signal(
     with deaf:
         began_at = time.monotonic()
         deaf.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
+        with pytest.raises(subprocess.TimeoutExpired):
+            deaf.wait(0.2)
         deaf.send_signal(signal.SIGINT)
         deaf.communicate(timeout=PATIENCE_S)
     assert time.monotonic() - began_at < 1.5
