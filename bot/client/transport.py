@@ -37,6 +37,8 @@ IDLE_S: Final = 1.0
 """How long a watchdog stays without an attempt."""
 ADDRESSES: Final = 4
 """Addresses of a host that can be tried in the time of one attempt."""
+LEAST_CONNECT_S: Final = 1.0
+"""What each has at least, where the attempt has as much: a handshake far away takes its time."""
 
 
 class Watchdog:
@@ -265,7 +267,7 @@ class Transport:
         longest_s = min(timeout_s, LONGEST_TIMEOUT_S)
         response = self._session.get_adapter(request.url or "").send(
             request,
-            timeout=(longest_s / ADDRESSES, longest_s),
+            timeout=(max(longest_s / ADDRESSES, min(longest_s, LEAST_CONNECT_S)), longest_s),
             stream=True,
             verify=self._ca_bundle,
             proxies=self._proxies,
