@@ -301,12 +301,13 @@ class Client:
         Raises:
             Failure: it is none, or too deep to be understood.
         """
-        status, shown = response.status_code, self.last_body[:100_000].decode("utf-8", "replace")
         try:
             return parse_json(self.last_body)
-        except Unreadable as exc:
-            raise from_unreadable(exc, status, shown, is_under_way=self._is_under_way) from exc
-        except BrokenAnswer as exc:
+        except (Unreadable, BrokenAnswer) as exc:
+            status = response.status_code
+            shown = self.last_body[:100_000].decode("utf-8", "replace")
+            if isinstance(exc, Unreadable):
+                raise from_unreadable(exc, status, shown, is_under_way=self._is_under_way) from exc
             content = response.headers.get("Content-Type")
             cause = f"{exc} ({content:.80})" if content else str(exc)
             raise Failure(Kind.TROUBLE, cause, status=status, shown=shown) from exc

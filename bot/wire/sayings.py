@@ -123,6 +123,8 @@ def _telling(answer: dict[str, object]) -> str | None:
 
 def _about(text: str) -> About | None:
     """Tell what words are about; of those that fit two, a limit comes before the token."""
+    if not text:  # as in every answer with a move
+        return None
     plain = _plain(text)
     if _LIMIT.search(plain):
         return About.LIMIT
