@@ -58,6 +58,8 @@ from bot.service import Service
 
 CERTIFICATE: Final = Path(__file__).with_name("service.pem")
 SHORT: Final = Limits(timeout_s=0.3)
+PLENTY: Final = Limits(timeout_s=3)
+"""Of a service that answers, however busy the machine is."""
 NEXT_TOKEN: Final[str] = json.loads(
     Service(KEY)
     .answer(
@@ -771,7 +773,7 @@ def tls() -> ssl.SSLContext:
 
 def trusting(clock: Clock) -> Callable[[str], Talk]:
     surroundings = Surroundings(ca_bundle=str(CERTIFICATE))
-    return lambda url: Talk(url, clock, SHORT, transport=new_transport(clock.stop, surroundings))
+    return lambda url: Talk(url, clock, PLENTY, transport=new_transport(clock.stop, surroundings))
 
 
 @pytest.mark.slow
@@ -782,8 +784,7 @@ def test_a_service_with_a_trusted_certificate_is_talked_to_on_one_connection(
         talk = trusting(clock)(f"https://sunpleat.test:{server.port}")
         for _ in range(5):
             assert talk.act().token == NEXT_TOKEN
-        assert talk.failures
-        assert server.connections == 1 + len(talk.failures)
+        assert server.connections == 2
     assert [failure.kind for failure in talk.failures] == [Kind.TROUBLE]
 
 
