@@ -17,6 +17,7 @@ Fields: TypeAlias = dict[str, object]
 
 TOKEN: Final = "token"  # noqa: S105 - the name of a field
 GARLAND: Final = "garland"
+TARGET: Final = "target"
 LEGAL_ACTIONS: Final = "legalActions"
 GAME_OVER: Final = "gameOver"
 
@@ -31,7 +32,7 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "templateIndex": ("templateIndex", "template"),
     "n": ("n",),
     "par": ("par", "exactPar"),
-    "target": ("target", "exactTarget"),
+    TARGET: ("target", "exactTarget"),
     "movesUsed": ("movesUsed",),
     "moveBudget": ("moveBudget", "budget"),
     "remainingMoves": ("remainingMoves", "movesRemaining", "movesLeft"),
@@ -75,7 +76,7 @@ def public_fields(state: State) -> Fields:
         "n": state.n,
         "par": state.par,
         GARLAND: list(state.garland),
-        "target": list(state.target),
+        TARGET: list(state.target),
         "movesUsed": state.moves_used,
         "moveBudget": state.move_budget,
         "remainingMoves": state.remaining_moves,
@@ -107,7 +108,7 @@ def expectation(state: State) -> Fields:
     }
 
 
-def is_right(name: str, observed: object, expected: object) -> bool:
+def is_expected(name: str, observed: object, expected: object) -> bool:
     """Tell whether the value of a field is the expected one; legal actions come in any order."""
     if name != LEGAL_ACTIONS:
         return is_same(observed, expected)

@@ -8,6 +8,7 @@ last `Layout` counts: what was compared once has to stay right, wherever it stan
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from bot import rules
@@ -25,7 +26,6 @@ from bot.wire.fields import (
     expectation,
     field_spelled,
     is_comparable,
-    is_right,
     why_incomparable,
 )
 from bot.wire.layout import Layout, WireSettings
@@ -119,9 +119,9 @@ def read(
     if before is None:
         _check_settings(answer, after, settings)
     expected = expectation(after)
-    found = collect(answer, after, last, settings)
+    found = collect(answer, expected, last, settings)
     token = choose_token(found.tokens, last, sent)
-    garlands = _Garlands(answer, found.garlands, after, before, last, settings)
+    garlands = _Garlands(answer, found.garlands, expected[GARLAND], before, last, settings)
     fields = _Fields(found.fields, garlands, expected, last, settings)
     right_names = {place.name for place in fields.right}
     if garlands.right:
@@ -207,16 +207,15 @@ class _Garlands:
         self,
         answer: object,
         places: list[Place],
-        after: State,
+        expected: object,
         before: State | None,
         last: Layout,
         settings: WireSettings,
     ) -> None:
         """Tell the right places from the wrong ones, and those from what is something else."""
-        expected = list(after.garland)
         self.wrong: list[Wrong] = []
         self.passed_over: dict[str, str] = {}
-        right = [place.path for place in places if is_same(place.value, expected)]
+        right = [place.path for place in places if place.is_right]
         self.right = tuple(path for path in last.garlands if path in right) or tuple(
             sorted(right, key=_unlikeliness)
         )
@@ -226,24 +225,24 @@ class _Garlands:
         """The objects that hold another garland: an earlier state, or an example."""
         self.anchors = list(self.right)
         """Places that show where the state is, though it be that none can be read."""
-        known = [
-            Place(GARLAND, path, value)
-            for path in last.garlands
-            if not settings.ignores(path)
-            and (value := look_up(answer, path)) is not MISSING
-            and path not in self.right
-        ]
         was = list(before.garland) if before else None
         is_proven = before is not None and before.turn > 0
-        for place in known:
-            is_named = field_spelled(place.path[-1]) == GARLAND or GARLAND in settings.paths
-            is_copy = not is_proven and is_same(place.value, was)
+        known = [
+            (path, value)
+            for path in last.garlands
+            if path not in self.right
+            and not settings.ignores(path)
+            and (value := look_up(answer, path)) is not MISSING
+        ]
+        for path, value in known:
+            is_named = field_spelled(path[-1]) == GARLAND or GARLAND in settings.paths
+            is_copy = not is_proven and is_same(value, was)
             if self.right and (not is_named or is_copy):
-                self.others.append(place.path[:-1])
+                self.others.append(path[:-1])
             else:
-                self.wrong.append(Wrong(GARLAND, place.path, expected, place.value))
-                self.anchors.append(place.path)
-        judged = {*right, *(place.path for place in known)}
+                self.wrong.append(Wrong(GARLAND, path, expected, value))
+                self.anchors.append(path)
+        judged = {*right, *(path for path, _ in known)}
         for place in places:
             if place.path not in judged:
                 self._judge_stranger(place, expected, last)
@@ -304,20 +303,17 @@ class _Fields:
         self.passed_over: dict[str, str] = {}
         self._expected = expected
         self._last = last
-        self._right = [is_right(name, value, expected[name]) for name, _, value in places]
-        holder = self._holder_of_state(places, garlands)
-        near: list[tuple[Place, bool]] = []
-        elsewhere: list[tuple[Place, bool]] = []
-        for place, right in zip(places, self._right, strict=True):
+        holder = _holder_of_state(places, garlands.anchors)
+        near: list[Place] = []
+        elsewhere: list[Place] = []
+        for place in places:
             is_near = holder[: len(place.path) - 1] == place.path[:-1]
-            if is_near or settings.paths.get(place.name) == place.path:
-                near.append((place, right))
-            else:
-                elsewhere.append((place, right))
-        for place, right in near:
-            self._judge(place, is_right=right)
+            is_named = settings.paths.get(place.name) == place.path
+            (near if is_near or is_named else elsewhere).append(place)
+        for place in near:
+            self._judge(place)
         if elsewhere:
-            self._judge_elsewhere(elsewhere, {place.name for place, _ in near}, garlands.others)
+            self._judge_elsewhere(elsewhere, {place.name for place in near}, garlands.others)
 
     @property
     def names(self) -> set[str]:
@@ -327,35 +323,13 @@ class _Fields:
     def places(self, last: Layout) -> Mapping[str, tuple[Path, ...]]:
         """Return where each field was right; one that was not sent is where it was."""
         found: dict[str, tuple[Path, ...]] = {}
-        for name, path, _ in self.right:
+        for name, path, _, _ in self.right:
             found[name] = (*found.get(name, ()), path)
         return {**last.fields, **found}
 
-    def _holder_of_state(self, places: list[Place], garlands: _Garlands) -> Path:
-        """Return the object that holds the state: where the garland is, else most right fields.
-
-        Of several places with the predicted garland it is the first that has everything beside
-        and above it right, else the one with the least wrong.
-        """
-        if len(garlands.anchors) == 1:
-            return garlands.anchors[0][:-1]
-        if garlands.anchors:
-            holders = [path[:-1] for path in garlands.anchors]
-            return min(holders, key=lambda holder: self._count_wrong(places, holder))
-        counts: dict[Path, int] = {}
-        for place, right in zip(places, self._right, strict=True):
-            counts[place.path[:-1]] = counts.get(place.path[:-1], 0) + right
-        return max(counts, key=lambda holder: (counts[holder], -len(holder)), default=())
-
-    def _count_wrong(self, places: list[Place], holder: Path) -> int:
-        return sum(
-            not right and holder[: len(place.path) - 1] == place.path[:-1]
-            for place, right in zip(places, self._right, strict=True)
-        )
-
-    def _judge(self, place: Place, *, is_right: bool) -> None:
+    def _judge(self, place: Place) -> None:
         """Judge a place beside the garland or above it."""
-        name, path, observed = place
+        name, path, observed, is_right = place
         if is_right:
             self.right.append(place)
             return
@@ -369,39 +343,60 @@ class _Fields:
         else:
             self.passed_over[dotted] = why_incomparable(name, observed, expected)
 
-    def _judge_elsewhere(
-        self, places: list[tuple[Place, bool]], near: set[str], others: list[Path]
-    ) -> None:
+    def _judge_elsewhere(self, places: list[Place], near: set[str], others: list[Path]) -> None:
         """Judge the places that stand neither beside the garland nor above it.
 
         One counts where none of its name stands nearer. An object that holds another garland is
         of another state; one in which a field is wrong that was not compared there before is
         passed over as well, unless that field has to be somewhere and is nowhere else.
         """
-        known: list[tuple[Place, bool]] = []
-        strangers: dict[Path, list[tuple[Place, bool]]] = {}
-        for place, right in places:
+        known: list[Place] = []
+        strangers: dict[Path, list[Place]] = {}
+        for place in places:
             holder = place.path[:-1]
             if place.name in near or any(
                 other == holder or is_above(other, place.path) for other in others if other
             ):
                 continue
             if place.path in self._last.fields.get(place.name, ()):
-                known.append((place, right))
+                known.append(place)
             else:
-                strangers.setdefault(holder, []).append((place, right))
-        for place, right in known:
-            self._judge(place, is_right=right)
+                strangers.setdefault(holder, []).append(place)
+        for place in known:
+            self._judge(place)
         settled = self.names
         doubtful = []
         for strange in strangers.values():
-            group = [item for item in strange if item[0].name not in settled]
-            wrong = [place for place, right in group if not right]
-            if not wrong:
-                self.right.extend(place for place, _ in group)
-            elif len(wrong) == 1:
+            group = [place for place in strange if place.name not in settled]
+            wrongs = sum(not place.is_right for place in group)
+            if not wrongs:
+                self.right.extend(group)
+            elif wrongs == 1:
                 doubtful.extend(group)
         names = self.names
-        for place, right in doubtful:
+        for place in doubtful:
             if place.name in self._last.fields and place.name not in names:
-                self._judge(place, is_right=right)
+                self._judge(place)
+
+
+def _holder_of_state(places: list[Place], anchors: list[Path]) -> Path:
+    """Return the object that holds the state: where the garland is, else most right fields.
+
+    Of several places with the predicted garland it is the first that has everything beside
+    and above it right, else the one with the least wrong.
+    """
+    if len(anchors) == 1:
+        return anchors[0][:-1]
+    if anchors:
+        return min((path[:-1] for path in anchors), key=partial(_count_wrong, places))
+    counts: dict[Path, int] = {}
+    for place in places:
+        counts[place.path[:-1]] = counts.get(place.path[:-1], 0) + place.is_right
+    return max(counts, key=lambda holder: (counts[holder], -len(holder)), default=())
+
+
+def _count_wrong(places: list[Place], holder: Path) -> int:
+    """Count what is wrong in the object at `holder`, or beside what stands above it."""
+    return sum(
+        not place.is_right and holder[: len(place.path) - 1] == place.path[:-1] for place in places
+    )

@@ -74,20 +74,16 @@ def kind_of(value: object) -> str:
 
 def is_same(observed: object, expected: object) -> bool:
     """Tell whether a JSON value is the expected one, in value and type; `1.0` is the integer 1."""
-    if isinstance(expected, list):
+    if type(observed) is not type(expected):
         return (
-            isinstance(observed, list)
-            and len(observed) == len(expected)
-            and all(map(is_same, observed, expected))
+            type(expected) is int
+            and type(observed) is float
+            and abs(observed) <= MAX_WHOLE
+            and observed == expected
         )
-    if type(observed) is type(expected):
-        return observed == expected
-    return (
-        type(expected) is int
-        and type(observed) is float
-        and abs(observed) <= MAX_WHOLE
-        and observed == expected
-    )
+    if isinstance(observed, list) and isinstance(expected, list):
+        return len(observed) == len(expected) and all(map(is_same, observed, expected))
+    return observed == expected
 
 
 def excerpt(answer: object) -> str:
