@@ -73,19 +73,20 @@ def collect(
     found = Places([], [], [])
     garland = expected[GARLAND]
     for path, (name, token_rank, _), value in _walk(answer):
-        if isinstance(value, str):
-            if token_rank is not None:
-                found.tokens.append(TokenPlace(token_rank, path, value))
-            elif len(value) >= _LEAST_UNNAMED:
-                found.tokens.append(TokenPlace(_UNNAMED, path, value))
+        if isinstance(value, str) and (token_rank is not None or len(value) >= _LEAST_UNNAMED):
+            rank = _UNNAMED if token_rank is None else token_rank
+            found.tokens.append(TokenPlace(rank, path, value))
         if name == GARLAND:
             found.garlands.append(Place(GARLAND, path, value, is_same(value, garland)))
         elif isinstance(value, list) and name != TARGET and is_same(value, garland):
             found.garlands.append(Place(GARLAND, path, value, is_right=True))
-        elif name in expected and path not in last.garlands:
-            if not isinstance(value, dict) or path in last.fields.get(name, ()):
-                is_right = is_expected(name, value, expected[name])
-                found.fields.append(Place(name, path, value, is_right))
+        elif (
+            name in expected
+            and path not in last.garlands
+            and (not isinstance(value, dict) or path in last.fields.get(name, ()))
+        ):
+            is_right = is_expected(name, value, expected[name])
+            found.fields.append(Place(name, path, value, is_right))
         elif name == FINAL_SCORE and expected[GAME_OVER] is True:
             found.fields.append(Place(SCORE, path, value, is_same(value, expected[SCORE])))
     del found.garlands[MAX_GARLANDS:], found.fields[MAX_FIELDS:]
