@@ -42,8 +42,7 @@ from bot.rules import Action, State
 from bot.run import Run, action_taken, spec_digest
 from bot.wire.fields import FINAL_SCORE, SCORE, expectation, field_spelled, public_fields
 from bot.wire.layout import Layout, layout_from_json
-from bot.wire.paths import fold_name, parse_path
-from bot.wire.values import MAX_EXCERPT
+from bot.wire.values import MAX_EXCERPT, fold_name, parse_path
 
 MAX_PROBLEMS: Final = 10
 """Problems after which nothing more is read: most of them follow from the first."""

@@ -29,7 +29,7 @@ from bot.strategy import Goal
 from bot.verify import MAX_PROBLEMS, Verification, recover, take
 from bot.wire.fields import legal_actions, public_fields
 from bot.wire.layout import WireSettings
-from bot.wire.paths import Path
+from bot.wire.values import Path
 
 Relay: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Lays an answer out in another way."""

@@ -29,8 +29,7 @@ from bot.journal.writer import finite
 from bot.run import spec_digest
 from bot.service import Service
 from bot.wire.layout import Layout
-from bot.wire.paths import format_path
-from bot.wire.values import parse_json
+from bot.wire.values import format_path, parse_json
 from bot.words import one_line
 
 SHOWN: Final = 4000

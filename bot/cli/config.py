@@ -16,7 +16,7 @@ import click
 from bot.errors import ConfigError, UsageError
 from bot.wire.fields import LOCATABLE
 from bot.wire.layout import WireSettings
-from bot.wire.paths import parse_path
+from bot.wire.values import parse_path
 
 PREFIX: Final = "SUNPLEAT_"
 """What the variable of each setting begins with."""

@@ -9,8 +9,7 @@ from typing import Final, TypeAlias
 from bot import rules
 from bot.errors import ActionError
 from bot.rules import State
-from bot.wire.paths import fold_name
-from bot.wire.values import is_same, kind_of
+from bot.wire.values import fold_name, is_same, kind_of
 
 Fields: TypeAlias = dict[str, object]
 """The public fields of a state by the page's names, as JSON values."""

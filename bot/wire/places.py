@@ -23,8 +23,7 @@ from bot.wire.fields import (
     is_expected,
 )
 from bot.wire.layout import Layout, WireSettings
-from bot.wire.paths import MAX_KEY, MAX_PATH, MISSING, Path, fold_name, look_up
-from bot.wire.values import is_same
+from bot.wire.values import MAX_KEY, MAX_PATH, MISSING, Path, fold_name, is_same, look_up
 
 MAX_FIELDS: Final = 100
 """Places that could be a field which are looked at, the nearest to the top."""

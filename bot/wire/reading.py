@@ -29,9 +29,17 @@ from bot.wire.fields import (
     why_incomparable,
 )
 from bot.wire.layout import Layout, WireSettings
-from bot.wire.paths import MISSING, Path, fold_name, format_path, is_above, look_up
 from bot.wire.places import MAX_TOKEN, Place, TokenPlace, choose_token, collect
-from bot.wire.values import is_same, kind_of
+from bot.wire.values import (
+    MISSING,
+    Path,
+    fold_name,
+    format_path,
+    is_above,
+    is_same,
+    kind_of,
+    look_up,
+)
 
 MAX_OBSERVED: Final = 500
 """Characters of a wrong value that are shown and written down."""

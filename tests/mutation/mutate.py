@@ -33,9 +33,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "solver": ("test_solver",),
     "rules": ("test_rules",),
     "strategy": ("test_strategy",),
-    "wire": tuple(
-        f"wire/test_{name}" for name in ("layout", "paths", "reading", "sayings", "values")
-    ),
+    "wire": tuple(f"wire/test_{name}" for name in ("layout", "reading", "sayings", "values")),
     "journal": ("test_journal", "test_files", "test_lock", "test_housekeeping"),
     "run": ("test_run", "test_verify"),
     "verify": ("test_verify", "test_run"),

@@ -26,11 +26,10 @@ from bot.wire.fields import (
     public_fields,
 )
 from bot.wire.layout import Layout, WireSettings, layout_from_json
-from bot.wire.paths import MISSING, Path, look_up, parse_path
 from bot.wire.places import MAX_FIELDS, MAX_GARLANDS, MAX_TOKEN, find_spec
 from bot.wire.reading import MAX_OBSERVED, Reading, is_proof, read
 from bot.wire.sayings import saying_in
-from bot.wire.values import excerpt, is_same, parse_json
+from bot.wire.values import MISSING, Path, excerpt, is_same, look_up, parse_json, parse_path
 
 INIT: Final[dict[str, Any]] = json.loads(
     Service(b"a key of the tests").answer("GET", "/api/games/sunpleat/init?seed=7", b"").body
