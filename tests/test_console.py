@@ -45,7 +45,7 @@ from bot.verify import recover
 
 EVIL: Final = "\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
 HARMLESS: Final = r"\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
-EVIL_401: Final = reply(401, {"reason": f"invalid token {EVIL}"})
+EVIL_402: Final = reply(402, {"reason": f"pay {EVIL}"})
 
 
 # Streams
@@ -268,10 +268,11 @@ def test_a_terminal_shows_the_time_to_go_while_it_plays(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_terminal_is_not_moved_by_what_a_service_says(tmp_path: Path) -> None:
-    with StandIn(in_order(None, None, EVIL_401, None, EVIL_401, EVIL_401)) as server:
-        terminal = Terminal(tmp_path, *flags(base_url=server.url, max_rps=0))
+    with StandIn(in_order(None, None, *[EVIL_402] * 9)) as server:
+        limits = {"max_rps": 0, "give_up_after": 1}
+        terminal = Terminal(tmp_path, *flags(base_url=server.url, **limits))
         text = terminal.read()
-    assert terminal.process.returncode == 77
+    assert terminal.process.returncode == 69
     assert "\x1b[2J" not in text
     assert "\x1b]0;" not in text
     assert "\x07" not in text

@@ -124,7 +124,7 @@ def samples(setting: Setting) -> dict[str, Any]:
     elif isinstance(kind, click.IntRange):
         values = (21, 22, 23)
     elif isinstance(kind, click.FloatRange):
-        values = (1.5, 0.25, 12)
+        values = (12.5, 25, 50)
     elif isinstance(kind, BaseUrl | PingUrl):
         values = ("http://flag.test", "https://variable.test:8443", "http://file.test")
     elif isinstance(kind, Folder | Text):
@@ -164,6 +164,8 @@ def test_the_strongest_source_wins_and_check_names_it(
             flags.append(as_flag(setting, values["flag"]))
         write_file(*([as_line(name, values["file"])] if "file" in speaking else []))
         with monkeypatch.context() as patch:
+            if name != "max_rps":
+                patch.setenv("SUNPLEAT_MAX_RPS", "0")
             if "variable" in speaking:
                 patch.setenv(variable, str(values["variable"]))
             shown_rows = rows(call("check", *flags))
