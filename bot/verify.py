@@ -230,21 +230,20 @@ def take(run: Run, entry: Entry) -> list[LineError]:
     else could be, so that one fault is not told over and over.
     """
     event = entry.event
-    after = None
-    problems: list[LineError] = []
     if entry.seq != run.next_seq:
         problems = [LineError("seq", entry.seq, str(run.next_seq))]
         run.next_seq = entry.seq
-    elif (problem := _check_order(run, event)) is not None:
-        problems = [problem]
+    else:
+        problems = _check_order(run, event)
     if isinstance(event, ActionTaken):
         if problems:
             after = _at_its_word(event, run.state)
         else:
             after, problems = _check_action(run, event)
-    elif not problems:
-        problems = list(_check(run, event))
-    run.advance(event, entry.ts, after)
+        run.advance(event, entry.ts, after)
+    else:
+        problems = problems or [*_check(run, event)]
+        run.advance(event, entry.ts)
     return problems
 
 
@@ -265,12 +264,12 @@ _IN_PLAY: Final = frozenset(
 )
 
 
-def _check_order(run: Run, event: Event) -> LineError | None:
-    """Return in what an event does not follow the ones before it, None where it does."""
+def _check_order(run: Run, event: Event) -> list[LineError]:
+    """Return in what an event does not follow the ones before it, if anything."""
     may_follow, expected = _next(run)
     if type(event) in may_follow:
-        return None
-    return LineError("event", EVENT_NAMES[type(event)], expected)
+        return []
+    return [LineError("event", EVENT_NAMES[type(event)], expected)]
 
 
 def _next(run: Run) -> tuple[frozenset[type], str]:
@@ -305,9 +304,9 @@ def _check_action(run: Run, event: ActionTaken) -> tuple[State, list[LineError]]
         run.state, after, action, event.token, run.failures + 1, event.elapsed_ms
     )
     problems = [
-        LineError(name, logged, repr(right))
-        for name, logged, right in zip(event._fields, event, expected, strict=True)
-        if not _is_equal(logged, right)
+        LineError(name, getattr(event, name), repr(right))
+        for name, right in expected._asdict().items()
+        if not _is_equal(getattr(event, name), right)
     ]
     problems.extend(_check_bank_rule(run, action, after))
     return after, problems
@@ -451,12 +450,12 @@ def _check_failure(run: Run, field: str, action: dict[str, object]) -> Iterator[
     parsed = _parse(action)
     if run.pending is not None and not _is_equal(action, run.pending):
         yield LineError(field, action, f"{run.pending} again")
-    elif parsed not in rules.legal_actions(run.state) or not _is_as_written(action, parsed):
+    elif (
+        parsed is None
+        or parsed not in rules.legal_actions(run.state)
+        or not _is_equal(action, parsed.to_json())
+    ):
         yield LineError(field, action, "a legal action")
-
-
-def _is_as_written(logged: dict[str, object], action: Action | None) -> bool:
-    return action is not None and _is_equal(logged, action.to_json())
 
 
 def _parse(action: dict[str, object] | None) -> Action | None:
@@ -510,11 +509,12 @@ def _name_of(layout: Layout, label: str) -> str | None:
         return names.pop()
     if fold_name(path[-1]) == fold_name(FINAL_SCORE):
         return SCORE
-    return field_spelled(path[-1]) or field_spelled(label)
+    return field_spelled(path[-1])
 
 
 def _check_totals(run: Run, event: RunEnded) -> Iterator[LineError]:
-    for name, logged, right in zip(event._fields, event, run.totals(), strict=True):
+    for name, right in run.totals()._asdict().items():
+        logged = getattr(event, name)
         is_doubtful = name == "seconds" and run.has_gone_back  # was counted otherwise before
         if logged != right and not is_doubtful:
             yield LineError(name, logged, repr(right))
@@ -524,10 +524,11 @@ def _is_equal(logged: object, right: object) -> bool:
     """Tell whether two JSON values are written alike: `1.0` is not 1, and `true` is not."""
     if type(logged) is not type(right):
         return False
-    if isinstance(logged, dict) and isinstance(right, dict):
-        return logged.keys() == right.keys() and all(
-            _is_equal(value, right[key]) for key, value in logged.items()
-        )
-    if isinstance(logged, list) and isinstance(right, list):
-        return len(logged) == len(right) and all(map(_is_equal, logged, right))
+    match logged, right:
+        case dict() as ours, dict() as theirs:
+            return ours.keys() == theirs.keys() and all(
+                _is_equal(value, theirs[name]) for name, value in ours.items()
+            )
+        case list() as ours, list() as theirs:
+            return len(ours) == len(theirs) and all(map(_is_equal, ours, theirs))
     return logged == right

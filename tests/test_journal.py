@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot import rules
-from bot.errors import JournalDamaged, JournalError, NotAJournal
+from bot.errors import JournalError, NotAJournal
 from bot.journal import events, folder, reader, writer
 from bot.journal.events import EVENT_NAMES, Event
 from bot.journal.folder import journal_path, journals, new_run_id, newest, parse_run_id
@@ -38,7 +38,6 @@ from bot.journal.reader import (
 )
 from bot.journal.writer import format_time
 from bot.strategy import Goal
-from bot.verify import recover
 
 NOON: Final = datetime(2026, 11, 30, 12, 0, 0, 7000, tzinfo=UTC)
 RUN: Final = "20261130T024107Z-seed7-00ff"
@@ -1076,158 +1075,7 @@ def test_the_last_start_has_the_latest_name_though_the_clock_was_set_back_since(
     assert folder.last_start(tmp_path, "http://local") == expected
 
 
-# Going on with a journal
-
-
-def a_few_lines() -> list[Event]:
-    """Return the lines of a run that was stopped on its second board."""
-    actions = [action for _, action, _ in plan_game(Goal(3030))]
-    return [*run_events(RUN, actions[:4]), EXAMPLES["run.suspended"]]
-
-
-TAILS: Final[dict[str, bytes]] = {
-    "nothing": b"",
-    "partial JSON": b'{"seq":6,"ts":"2026-11-30T02:41:07.000Z","event":"run.res',
-    "half a character": b'{"seq":6,"reason":"caf\xc3',
-    "NUL bytes": b"\0" * 4096,
-    "NUL bytes and a line end": b"\0" * 100 + b"\n",
-    "one NUL byte": b"\0",
-    "a brace": b"{",
-    "garbage": b"\xff\xfe\n",
-    "an empty line": b"\n",
-    "a number": b"12\n",
-    "deep nesting": b"[" * 100_000,
-    "a line that is too long": b"x" * (9 * 2**20),
-    "a line of an unknown event": b'{"seq":6,"ts":"2026-11-30T02:41:07.000Z","event":"x"}\n',
-}
-
-
-@pytest.mark.parametrize("tail", [pytest.param(tail, id=name) for name, tail in TAILS.items()])
-def test_a_torn_tail_costs_that_line_alone(tail: bytes, tmp_path: Path) -> None:
-    path = write_journal(tmp_path, RUN, a_few_lines())
-    whole = path.read_bytes()
-    path.write_bytes(whole + tail)
-    recovered = recover(path)
-    assert (recovered.size, recovered.cut_bytes) == (len(whole), len(tail))
-    assert recovered.run.next_seq == 6
-    assert recovered.run.state.turn == 4
-
-
-def test_a_whole_record_without_its_line_end_is_cut_off(tmp_path: Path) -> None:
-    path = write_journal(tmp_path, RUN, a_few_lines()[:-1])
-    whole = path.read_bytes()
-    last = whole.splitlines(keepends=True)[-1]
-    path.write_bytes(whole[:-1])
-    recovered = recover(path)
-    assert (recovered.size, recovered.cut_bytes) == (len(whole) - len(last), len(last) - 1)
-    assert recovered.run.state.turn == 3
-
-
-def test_a_file_without_a_whole_line_is_gone_on_with_from_its_beginning(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    for content in (b"", b'{"seq":0'):
-        path.write_bytes(content)
-        recovered = recover(path)
-        assert (recovered.size, recovered.cut_bytes) == (0, len(content))
-        assert recovered.run.started is None
-
-
-def test_every_byte_at_which_a_file_can_end_costs_at_most_one_line(tmp_path: Path) -> None:
-    path = write_journal(tmp_path, RUN, [*a_few_lines()[:2], EXAMPLES["run.suspended"]])
-    whole = path.read_bytes()
-    ends = [0, *(match.end() for match in re.finditer(b"\n", whole))]
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        recovered = recover(path)
-        assert recovered.size == max(end for end in ends if end <= length)
-        assert recovered.cut_bytes == length - recovered.size
-
-
-def _without(number: int) -> Callable[[list[bytes]], list[bytes]]:
-    return lambda lines: [*lines[: number - 1], *lines[number:]]
-
-
-def _twice(number: int) -> Callable[[list[bytes]], list[bytes]]:
-    return lambda lines: [*lines[:number], *lines[number - 1 :]]
-
-
-def _edited(number: int, **changes: object) -> Callable[[list[bytes]], list[bytes]]:
-    def edit(lines: list[bytes]) -> list[bytes]:
-        line = {**json.loads(lines[number - 1]), **changes}
-        return [*lines[: number - 1], json.dumps(line).encode() + b"\n", *lines[number:]]
-
-    return edit
-
-
-def _replaced(number: int, line: bytes) -> Callable[[list[bytes]], list[bytes]]:
-    return lambda lines: [*lines[: number - 1], line, *lines[number:]]
-
-
-DAMAGES: Final[dict[str, tuple[Callable[[list[bytes]], list[bytes]], int, str]]] = {
-    "a broken line": (_replaced(3, b"}{\n"), 3, "line is"),
-    "a broken first line": (_replaced(1, b"?\n"), 1, "line is"),
-    "an empty line": (_replaced(2, b"\n"), 2, "line is"),
-    "NUL bytes": (_replaced(2, b"\0" * 100 + b"\n"), 2, "line is"),
-    "a text that is no UTF-8": (_replaced(4, b'{"seq":"\xff"}\n'), 4, "line is"),
-    "two lines without the end between them": (
-        lambda lines: [lines[0], lines[1].rstrip(b"\n"), *lines[2:]],
-        2,
-        "line is",
-    ),
-    "a missing line": (_without(3), 3, "seq is 3, expected 2"),
-    "no first line": (_without(1), 1, "seq is 1, expected 0"),
-    "a line twice": (_twice(3), 4, "seq is 2, expected 3"),
-    "a wrong score": (_edited(2, score=216), 2, "score is 216, expected 215"),
-    "a wrong award": (_edited(2, award=0), 2, "award is 0, expected 215"),
-    "true for 1": (_edited(2, turn=True), 2, "turn is True"),
-    "a wrong garland": (_edited(5, garland=[3, 2, 1]), 5, "garland is"),
-    "an illegal action": (_edited(5, action={"type": "retry"}), 5, "action is"),
-    "another legal action": (_edited(5, action={"type": "flip", "count": 1}), 5, "is"),
-    "a leaf too many": (_edited(3, leaves=4), 3, "leaves is 4, expected 3"),
-    "a field too many": (_edited(3, level="info"), 3, "level is 'info'"),
-    "a field too few": (_replaced(6, b'{"seq":5}\n'), 6, "is"),
-    "an unknown event": (_edited(2, event="tick"), 2, "event is 'tick'"),
-    "a time that is none": (_edited(2, ts="noon"), 2, "ts is 'noon'"),
-}
-
-
-@pytest.mark.parametrize(
-    ("damage", "number", "text"), [pytest.param(*row, id=name) for name, row in DAMAGES.items()]
-)
-def test_damage_before_the_last_line_is_told_with_file_and_line_and_left_alone(
-    damage: Callable[[list[bytes]], list[bytes]], number: int, text: str, tmp_path: Path
-) -> None:
-    path = write_journal(
-        tmp_path, RUN, [*a_few_lines(), events.RunResumed(5, 1, "at-least", "1", 0)]
-    )
-    damaged = b"".join(damage(path.read_bytes().splitlines(keepends=True)))
-    path.write_bytes(damaged)
-    with pytest.raises(JournalDamaged) as caught:
-        recover(path)
-    assert caught.value.exit_code == 74
-    said = str(caught.value)
-    assert said.startswith(f"the journal {path} is damaged at line {number}: ")
-    assert text in said
-    assert said.endswith(". It was left as it is and nothing was sent; --fresh starts a new run")
-    assert path.read_bytes() == damaged
-
-
-@pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzipped"])
-def test_a_whole_run_recovers_as_over(gzipped: bool, tmp_path: Path) -> None:
-    path = write_journal(tmp_path, RUN, run_events(RUN))
-    if gzipped:
-        plain, path = path, path.with_name(f"{path.name}.gz")
-        path.write_bytes(gzip.compress(plain.read_bytes()))
-    recovered = recover(path)
-    run = recovered.run
-    assert run.is_over
-    assert recovered.cut_bytes == 0
-    assert (run.state.score, run.boards, run.flips, run.requests) == (3030, 12, 58, 71)
-
-
-def test_a_file_that_is_not_there_is_no_journal(tmp_path: Path) -> None:
-    with told(NotAJournal, f"cannot read {tmp_path / 'missing.jsonl'}: No such file or directory"):
-        recover(tmp_path / "missing.jsonl")
+# Packed files
 
 
 @pytest.mark.parametrize("name", ["j.jsonl", "j.jsonl.gz"])
@@ -1292,9 +1140,6 @@ def test_a_file_of_any_size_and_depth_does_not_keep_the_others_from_being_found(
     assert newest(tmp_path, "http://local", 7) == ours
     assert folder.latest(tmp_path) == ours
     assert folder.last_start(tmp_path, "http://local") == started(LATER_RUN)
-    with pytest.raises(JournalDamaged) as caught:
-        recover(hostile_path)
-    assert len(str(caught.value)) <= 500 + len(str(hostile_path))
 
 
 def test_brackets_in_a_text_are_no_levels() -> None:
@@ -1327,9 +1172,6 @@ def test_a_journal_of_a_newer_format_is_said_to_be_one(tmp_path: Path) -> None:
     path.write_bytes(line)
     write_journal(tmp_path, RUN, [started(RUN)])
     assert newest(tmp_path, "http://local", 7) == path
-    with told(JournalDamaged, f"cannot resume the journal {path}: {text}"):
-        recover(path)
-    assert path.read_bytes() == line
 
 
 # Dated ahead
