@@ -12,8 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from bot import rules
-from bot.errors import GarlandError, Unreadable
-from bot.garland import parse_garland
+from bot.errors import Unreadable
 from bot.rules import State
 from bot.wire.fields import (
     GAME_OVER,
@@ -193,8 +192,10 @@ def _no_token(tokens: Iterable[TokenPlace], *, is_readable: bool) -> Unreadable:
 
 def is_proof(reading: Reading, before: State | None, after: State) -> bool:
     """Tell whether an answer shows something that the action has changed, and nothing wrong."""
-    was, now = expectation(before) if before else {}, expectation(after)
-    return not reading.wrongs and any(was.get(name, MISSING) != now[name] for name in reading.right)
+    if reading.wrongs or before is None:
+        return not reading.wrongs
+    was, now = expectation(before), expectation(after)
+    return any(was[name] != now[name] for name in reading.right)
 
 
 def _claims_the_end(wrongs: Iterable[Wrong]) -> bool:
@@ -263,7 +264,7 @@ class _Garlands:
                 self.others.append(place.path[:-1])
         elif dotted in last.passed_over:
             self.anchors.append(place.path)
-        elif last.garlands or _is_garland(place.value):
+        elif last.garlands or kind_of(place.value) == "a list of integers":
             if not self.wrong:
                 self.wrong.append(Wrong(GARLAND, place.path, expected, place.value))
             self.anchors.append(place.path)
@@ -273,15 +274,6 @@ class _Garlands:
                 f"{kind_of(place.value)} that cannot be read; the run is played by the rules' "
                 f"own states and held against the score"
             )
-
-
-def _is_garland(value: object) -> bool:
-    """Tell whether a value is written as a garland is, or at least as signed integers are."""
-    try:
-        parse_garland(value)
-    except GarlandError:
-        return kind_of(value) == "a list of integers"
-    return True
 
 
 def _unlikeliness(path: Path) -> tuple[int, int]:
@@ -315,9 +307,8 @@ class _Fields:
         near: list[Place] = []
         elsewhere: list[Place] = []
         for place in places:
-            is_near = holder[: len(place.path) - 1] == place.path[:-1]
             is_named = settings.paths.get(place.name) == place.path
-            (near if is_near or is_named else elsewhere).append(place)
+            (near if is_named or _is_near(place, holder) else elsewhere).append(place)
         for place in near:
             self._judge(place)
         if elsewhere:
@@ -404,7 +395,11 @@ def _holder_of_state(places: list[Place], anchors: list[Path]) -> Path:
 
 
 def _count_wrong(places: list[Place], holder: Path) -> int:
-    """Count what is wrong in the object at `holder`, or beside what stands above it."""
-    return sum(
-        not place.is_right and holder[: len(place.path) - 1] == place.path[:-1] for place in places
-    )
+    """Count what is wrong in the object at `holder`, or in one above it."""
+    return sum(not place.is_right and _is_near(place, holder) for place in places)
+
+
+def _is_near(place: Place, holder: Path) -> bool:
+    """Tell whether a field stands in the object at `holder`, or in one above it."""
+    above = place.path[:-1]
+    return holder[: len(above)] == above

@@ -27,7 +27,7 @@ from bot.wire.fields import (
 )
 from bot.wire.layout import Layout, WireSettings, layout_from_json
 from bot.wire.places import MAX_FIELDS, MAX_GARLANDS, MAX_TOKEN, find_spec
-from bot.wire.reading import MAX_OBSERVED, Reading, is_proof, read
+from bot.wire.reading import MAX_OBSERVED, Reading, is_proof, observed_in, read
 from bot.wire.sayings import saying_in
 from bot.wire.values import MISSING, Path, excerpt, is_same, look_up, parse_json, parse_path
 
@@ -455,8 +455,14 @@ def test_an_end_that_comes_too_early_contradicts_though_it_has_no_token(
 
 def test_an_answer_that_shows_nothing_new_is_no_proof() -> None:
     assert is_proof(then(AFTER), FRESH, PREDICTED)
-    assert not is_proof(then({"stateToken": "x", "state": None, "n": 3, "score": 0}), FRESH, FRESH)
     assert not is_proof(then({**AFTER, "score": 0}), FRESH, PREDICTED)
+    assert is_proof(first(INIT), None, FRESH)
+    assert not is_proof(first({**INIT, "score": 9}), None, FRESH)
+    after = rules.apply(FRESH, rules.FLIPS[0])
+    same: dict[str, object] = {"token": "x", "score": 0, "leaves": 3}
+    for answer, is_one in ((same, False), ({**same, "movesUsed": 1}, True)):
+        reading = read(answer, after, FRESH, LAYOUT, sent="x", settings=PLAINLY)
+        assert is_proof(reading, FRESH, after) is is_one
 
 
 def test_a_field_that_was_compared_has_to_be_right_at_a_new_place_too() -> None:
@@ -481,6 +487,102 @@ def test_what_stands_below_names_of_more_than_500_characters_is_not_found(
         inner = {"k" * 100: inner}
     layout = first({"token": "x", "garland": START, **inner}).layout
     assert ("turn" in layout.fields) is is_found
+
+
+def test_a_wrong_yes_or_text_elsewhere_is_no_claim_of_the_end() -> None:
+    for wrong in ({"leaves": True}, {"state": {**AFTER["state"], "phase": "retry"}}):
+        with pytest.raises(Unreadable, match="no token"):
+            then({**AFTER, **wrong, "stateToken": None})
+    assert then({**AFTER, "stateToken": None, "turn": "ended", "phase": "ended"}).wrongs
+
+
+@pytest.mark.parametrize("length", [MAX_TOKEN, MAX_TOKEN + 1])
+def test_a_long_text_is_no_token_that_is_too_long(length: int) -> None:
+    story = ("some words " * 6000)[:length]
+    with pytest.raises(Unreadable) as caught:
+        first({"garland": START, "story": story})
+    assert ("more than 65536 characters" in str(caught.value)) is (length > MAX_TOKEN)
+
+
+def test_what_stands_beside_another_garland_is_of_another_state() -> None:
+    layout = first(
+        {
+            "token": "x",
+            "now": {"garland": START},
+            "data": {
+                "before": {"garland": [1, -2, 3], "score": 0, "turn": 0},
+                "status": {"turn": 0},
+            },
+            "example": {"garland": "3 1 2", "leaves": 3},
+        }
+    ).layout
+    assert dict(layout.fields) == {
+        "turn": (("data", "status", "turn"),),
+        "leaves": (("example", "leaves"),),
+    }
+
+
+def test_where_the_garland_cannot_be_read_its_place_is_where_the_state_is() -> None:
+    beads = [{"face": "sun"}]
+    answer = {"token": "x", "now": {"pennants": beads, "score": 0, "leaves": 3}}
+    reading = first(answer)
+    assert reading.layout.passed_over == {
+        "now.pennants": "a list that cannot be read; the run is played by the rules' own states "
+        "and held against the score"
+    }
+    more = {"old": {"score": 215, "turn": 1, "phase": "cleared", "leaves": 3}}
+    later = {"token": "y", "now": {"pennants": beads, "score": 215, "leaves": 2}, **more}
+    wrongs = then(later, reading.layout).wrongs
+    assert [(wrong.path, wrong.observed) for wrong in wrongs] == [(("now", "leaves"), 2)]
+
+
+@pytest.mark.parametrize("garland", [[1, 1, 2], [7], [3, -1, -2], [1.0, 2, 3]], ids=str)
+def test_a_list_of_other_numbers_under_its_name_is_a_wrong_garland(garland: object) -> None:
+    reading = first({"token": "x", "garland": garland, "score": 0})
+    assert reading.differences == {"garland": {"predicted": START, "observed": garland}}
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"], ids=str)
+def test_of_several_places_with_the_garland_the_one_with_all_right_is_the_state(names: str) -> None:
+    wrong = {"garland": START, "score": 5, "turn": 0}
+    right = {"garland": START, "score": 0, "leaves": 3}
+    states = {"a": {"inner": wrong}, "b": {"inner": right}}
+    answer = {"token": "x", **{name: states[name] for name in names}}
+    reading = first(answer)
+    assert reading.wrongs == ()
+    assert reading.layout.fields["score"] == (("b", "inner", "score"),)
+    above = {"token": "x", "b": {"turn": 9, "inner": right}, "a": {"turn": 0, "inner": right}}
+    assert first(above).layout.fields["turn"] == (("a", "turn"),)
+
+
+def test_a_difference_is_told_in_a_few_words() -> None:
+    reading = then({**AFTER, "score": "x" * 200})
+    assert [*observed_in(reading)] == [f"score is '{'x' * 79}, predicted 215"]
+
+
+@pytest.mark.parametrize("length", [MAX_OBSERVED - 2, MAX_OBSERVED - 1], ids=str)
+def test_a_wrong_value_is_kept_whole_as_far_as_it_is_short(length: int) -> None:
+    reading = then({**AFTER, "score": "x" * length})
+    (pair,) = reading.differences.values()
+    assert (pair["observed"] == "x" * length) is (length == MAX_OBSERVED - 2)
+
+
+@pytest.mark.parametrize("token", [7, None, {"a": "b"}], ids=repr)
+def test_where_a_setting_points_to_no_text_there_is_no_token(token: object) -> None:
+    wire = WireSettings({"token": ("ticket",)})
+    answer = {"ticket": token, "stateToken": "x", "garland": START}
+    with pytest.raises(Unreadable, match="the answer has no token"):
+        first(answer, wire)
+    with pytest.raises(Unreadable, match="the answer has no token"):
+        then({key: value for key, value in AFTER.items() if key != "ticket"}, LAYOUT, wire)
+
+
+def test_a_field_at_the_place_of_a_setting_is_compared_as_what_it_is() -> None:
+    wire = WireSettings({"legalActions": ("moves",), "leaves": ("hearts",)})
+    moves = legal_actions(FRESH)[::-1]
+    reading = first({"token": "x", "garland": START, "moves": moves, "hearts": 2}, wire)
+    assert [(wrong.name, wrong.observed) for wrong in reading.wrongs] == [("leaves", 2)]
+    assert reading.layout.fields["legalActions"] == (("moves",),)
 
 
 # Layouts

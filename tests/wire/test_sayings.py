@@ -19,6 +19,8 @@ TOKEN = [
     "stateToken was not signed by this service",
     "Invalid state token",
     "INVALID_STATE_TOKEN",
+    "InvalidStateToken",
+    "tokenExpired",
     "invalid-token",
     "token expired",
     "bad token signature",
@@ -213,3 +215,13 @@ def test_a_saying_of_any_shape_is_a_text_of_bounded_length(value: object) -> Non
     error = saying_of_error({"error": value})
     assert error is not None
     assert len(error.text) <= MAX_SAYING
+
+
+def test_each_text_of_an_error_is_read_by_itself() -> None:
+    assert saying_of_error({"reason": "no", "message": "token expired"}) == (About.TOKEN, "no")
+
+
+def test_an_error_without_a_telling_text_is_shown_as_it_is() -> None:
+    assert saying_of_error({"a": [1]}) == (About.TROUBLE, '{"a": [1]}')
+    assert saying_in({"ok": False, "reason": ""}) == (About.REFUSAL, "")
+    assert saying_in({"ok": False, "code": 7}) == (About.REFUSAL, "7")
