@@ -29,7 +29,7 @@ from bot.rules import Action, State
 from bot.run import Run
 from bot.service import Answer, Service
 from bot.strategy import Goal
-from bot.verify import MAX_PROBLEMS, Problem, Verification, recover, take
+from bot.verify import FOREIGN_LINES, MAX_PROBLEMS, Problem, Verification, recover, take
 from bot.wire.fields import legal_actions, public_fields
 from bot.wire.layout import WireSettings
 from bot.wire.values import Path
@@ -994,6 +994,18 @@ def test_a_file_of_something_else_has_no_run(tmp_path: FilePath) -> None:
             verify(path, prose)
     with pytest.raises(NotAJournal, match=f"{path} is no journal: it is empty"):
         verify(path, b"")
+
+
+@pytest.mark.parametrize("lines", [FOREIGN_LINES - 1, FOREIGN_LINES])
+def test_a_file_that_begins_with_three_foreign_lines_is_no_journal(
+    lines: int, tmp_path: FilePath
+) -> None:
+    content = b"prose\n" * lines + plain()
+    if lines == FOREIGN_LINES:
+        with pytest.raises(NotAJournal):
+            verify(tmp_path / "run", content)
+    else:
+        assert len(verify(tmp_path / "run", content).problems) == lines
 
 
 every_v1_journal = pytest.mark.parametrize("name", OF_V1)
