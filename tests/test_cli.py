@@ -419,6 +419,17 @@ def test_a_runs_folder_that_cannot_be_written_is_told_in_one_line(
         assert server.connections == 0
 
 
+def test_a_file_in_place_of_the_runs_folder_is_told_as_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("file").touch()
+    assert run("--local", "--runs-dir=file", "--quiet") == 74
+    assert capsys.readouterr().err == (
+        "sunpleat-bot: cannot keep the local service's key file/.local-key: file is no folder; "
+        "--runs-dir names another one\n"
+    )
+
+
 def test_a_fault_of_the_bot_is_told_as_such(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

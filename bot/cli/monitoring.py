@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +22,7 @@ from bot.client.environment import settle
 from bot.client.transport import describe_error, user_agent
 from bot.console.displays import Display
 from bot.errors import ConfigError, TryLater
+from bot.journal.files import put_in_place
 from bot.journal.reader import parse_time
 from bot.words import shorten
 
@@ -36,8 +35,6 @@ HASTY_PING_S: Final = 1.0
 """Likewise when a signal asks the bot to stop."""
 METRICS_EVERY_S: Final = 15.0
 """Seconds between two writings of the metrics file, which is about how often it is read."""
-
-
 METRICS_MODE: Final = 0o644
 """Mode of the metrics file: it is read by the collector's user."""
 
@@ -181,23 +178,8 @@ class Metrics(Display):
         self._is_over.set(run.is_over)
         self._success.set(parse_time(run.last_action_ts).timestamp())
         try:
-            _replace(self._path, self._format())
+            put_in_place(self._path, self._format(), METRICS_MODE)
         except OSError as exc:
             if not self._has_failed:
                 self._tell(f"could not write the metrics file {self._path}: {exc.strerror}")
             self._has_failed = True
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put a file that the collector, which is another user, can read in the place of `path`."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("xb") as file:
-            file.write(content)
-            with suppress(OSError):  # a disk that knows no modes
-                os.fchmod(file.fileno(), METRICS_MODE)
-        beside.replace(path)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink()
-        raise
