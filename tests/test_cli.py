@@ -29,7 +29,6 @@ from standins import Reply, Request, StandIn, always, journal_lines, reply
 from bot import solver
 from bot.cli import process
 from bot.cli.signals import STOPS, heeding
-from bot.cli.verbs import cli
 from bot.client import client
 from bot.client.clock import StopRequest
 from bot.garland import flip, target
@@ -448,7 +447,7 @@ def test_an_interrupt_outside_of_a_sitting_ends_with_130(monkeypatch: pytest.Mon
     def main(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "main", main)
+    monkeypatch.setattr(process.cli, "main", main)
     assert run("--local") == 130
 
 

@@ -1,6 +1,6 @@
 """The command line: options, configuration, wiring, exit codes.
 
-`process` is the process around a call, `signals` what stops it; no other module ends it.
+XX
 `verbs` finds the verb that is meant, each of which is one module of its name. `forms` is what the
 text of a setting may be, `options` are the settings as flags and variables, `config` is the file
 of them, `settings` puts them together.

@@ -12,9 +12,9 @@ from bot import player
 from bot.cli.config import CONFIG
 from bot.cli.monitoring import Metrics, Notifier
 from bot.cli.options import SETTINGS
+from bot.cli.process import VERBS
 from bot.cli.settings import Settings, check_goal, resolve
 from bot.cli.signals import heeding
-from bot.cli.verbs import VERBS
 from bot.cli.wiring import local_service, new_client, new_clock, new_order, open_transport
 from bot.client.client import Client
 from bot.client.clock import StopRequest
