@@ -13,7 +13,7 @@ from harness import ROOT
 
 from bot import __version__, errors
 from bot.cli import process
-from bot.cli.options import SETTINGS
+from bot.cli.settings import SETTINGS
 from bot.journal.events import FORMAT
 
 PAGES: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "BENCHMARKS.md", "runs/README.md")

@@ -164,7 +164,7 @@ def _end(text: str, exit_code: int, *, as_json: bool) -> int:
     """Say for programs what was wrong, where they are to be told."""
     if as_json:
         with suppress(OutputError):
-            streams.answer_failure(text, exit_code)
+            streams.answer_json(streams.failure(text, exit_code))
     return exit_code
 
 

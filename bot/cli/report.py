@@ -10,9 +10,9 @@ from typing import Final
 
 import click
 
-from bot.cli.config import CONFIG
 from bot.cli.forms import FileName
-from bot.cli.options import RUNS_DIR, SEED
+from bot.cli.settings import RUNS_DIR, SEED
+from bot.cli.sources import CONFIG
 from bot.console import streams
 from bot.errors import ConfigError, UsageError
 from bot.journal.files import put_in_place

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bot.cli.config import CONFIG
-from bot.cli.options import RUNS_DIR, SEED
+from bot.cli.settings import RUNS_DIR, SEED
+from bot.cli.sources import CONFIG
 from bot.console import streams
 from bot.journal.folder import find
 from bot.journal.housekeeping import carry_out, plan
@@ -62,7 +61,7 @@ def runs(
     if limit is not None:
         summaries = summaries[::-1][:limit]
     if as_json:
-        streams.answer(json.dumps([run.to_json() for run in summaries]))
+        streams.answer_json([run.to_json() for run in summaries])
         return 0
     for line in _table([_cells(run) for run in summaries], streams.width()):
         streams.answer(line)
@@ -130,7 +129,7 @@ def _prune(
             }
             for chore in chores
         ]
-        streams.answer(json.dumps({"done": is_agreed, "journals": result}))
+        streams.answer_json({"done": is_agreed, "journals": result})
     return 0
 
 
@@ -152,7 +151,7 @@ def status(run: str, runs_dir: Path, seed: int | None, *, as_json: bool) -> int:
     """
     summary = summarise(find(runs_dir, run, seed=seed))
     if as_json:
-        streams.answer(json.dumps(summary.to_json()))
+        streams.answer_json(summary.to_json())
         return 0
     for name, value in _rows(summary).items():
         streams.answer(one_line(f"{name:12} {value}"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from bot import solver
@@ -23,7 +21,7 @@ def solve(pennants: tuple[str, ...], *, as_json: bool) -> int:
     garland = parse_garland(numbers)
     flips = solver.solve(garland)
     if as_json:
-        streams.answer(json.dumps({"flips": flips, "par": len(flips)}))
+        streams.answer_json({"flips": flips, "par": len(flips)})
         return 0
     streams.answer(f"        {format_garland(garland)}")
     for count in flips:

@@ -1,7 +1,12 @@
-"""The configuration file: which one, what is in it, and what the environment misspells."""
+"""Where the value of a setting comes from: flag over environment over file over built-in.
+
+The configuration file: which one, what is in it, and what nobody knows there or in the
+environment. Which settings there are is not known here.
+"""
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 import stat
@@ -12,8 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
+from bot.cli.forms import FileName, Text, describe, toml_types
 from bot.errors import ConfigError, UsageError
+from bot.garland import MAX_WHOLE
 from bot.wire.fields import LOCATABLE
 from bot.wire.layout import WireSettings
 from bot.wire.paths import parse_path
@@ -170,3 +178,96 @@ def _unknown(key: str, known: Iterable[str]) -> str:
     guesses = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {guesses[0]!r}?" if guesses else f"there are {', '.join(known)}"
     return f"unknown key {key!r}; {hint}"
+
+
+class Setting(click.Option):
+    """An option that the environment and the configuration file can set too.
+
+    A bad value is a usage error on the command line and a configuration error elsewhere.
+    """
+
+    def __init__(self, *flags: str, **kwargs: Any) -> None:
+        """Add the variable of the option's name; a default that says something is shown."""
+        kwargs.setdefault("show_default", kwargs["default"] not in (None, False, ""))
+        super().__init__(flags, **kwargs)
+        self.envvar = PREFIX + str(self.name).upper()
+        self.needs = ""
+        """Name of the option without which only a flag counts; empty where all sources do."""
+
+    def only_with(self, name: str) -> Setting:
+        """Return the same setting for a verb that needs it only where option `name` is given."""
+        twin = copy.copy(self)
+        twin.needs = name
+        return twin
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return what the help says in brackets, without a bound that nobody comes near."""
+        extra = super().get_help_extra(ctx)
+        if "range" in extra:
+            extra["range"] = extra["range"].removesuffix(f"<={MAX_WHOLE}")
+        return extra
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Return the variable's value; one that is set to nothing says nothing, not default."""
+        del ctx
+        return os.environ.get(str(self.envvar))
+
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[Any, ParameterSource]:
+        """Take the value from the strongest source that has one.
+
+        Raises:
+            ConfigError: it is the configuration file, and the value is a bad one.
+        """
+        if self.needs and self.needs not in opts and self.name not in opts:
+            return self.default, ParameterSource.DEFAULT
+        value, source = super().consume_value(ctx, opts)
+        if source is not ParameterSource.DEFAULT_MAP:
+            return value, source
+        config: ConfigFile = ctx.obj
+        try:
+            value = self.read_file_value(value)
+        except ValueError as exc:
+            raise ConfigError(f"{config.label}: {self.name}: {exc}") from exc
+        if isinstance(self.type, FileName) and config.path is not None and str(value):
+            value = Path(os.path.normpath(config.path.parent / value))
+        return value, source
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Take the value; say what would do, and name the variable where that is wrong.
+
+        Raises:
+            ConfigError: the environment or the configuration file holds a bad value.
+        """
+        try:
+            return super().handle_parse_result(ctx, opts, args)
+        except click.BadParameter as exc:
+            if ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT:
+                why = self._explain(os.environ.get(str(self.envvar)), exc)
+                raise ConfigError(f"environment variable {self.envvar}: {why}") from exc
+            why = self._explain(opts.get(str(self.name)), exc)
+            raise click.BadParameter(why, ctx, self) from exc
+
+    def read_file_value(self, value: object) -> Any:
+        """Return a value of a TOML file as the option's type has it.
+
+        Raises:
+            ValueError: it is not of that type or not in range; says what would do.
+        """
+        expected = toml_types(self.type)
+        if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
+            raise ValueError(self._explain(value))
+        try:
+            return self.type.convert(value, self, None)
+        except click.BadParameter as exc:
+            raise ValueError(self._explain(value, exc)) from exc
+
+    def _explain(self, value: object, exc: click.BadParameter | None = None) -> str:
+        """Say what would do instead of a value, and why where the form is not all of it."""
+        text = self.type if isinstance(self.type, Text) else None
+        got = "" if text and text.is_secret else f", got {value!r}"
+        reason = f": {exc.message}" if text and exc else ""
+        return f"expected {describe(self.type)}{got}{reason}"
