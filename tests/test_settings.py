@@ -22,11 +22,12 @@ from standins import KEY
 
 from bot.cli.forms import BaseUrl, Folder, PingUrl, Text
 from bot.cli.settings import SETTINGS, Settings
-from bot.cli.sources import Setting
+from bot.cli.sources import ConfigFile, Setting
 from bot.client.clock import StopRequest
 from bot.client.environment import Surroundings
 from bot.client.limits import Limits
 from bot.client.transport import Transport, new_transport
+from bot.errors import ConfigError
 from bot.service import LocalAdapter, Service
 from bot.strategy import Goal
 from bot.wire.layout import WireSettings
@@ -715,7 +716,7 @@ def test_a_folder_in_place_of_a_file_is_refused_likewise(
     call: Call, sent: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("folder").mkdir()
-    assert_refused(call("--config=folder"), 2, "--config: there is no file folder", sent)
+    assert_refused(call("--config=folder"), 2, "--config: folder is not a file", sent)
     monkeypatch.setenv("SUNPLEAT_CONFIG", str(tmp_path))
     assert_refused(call(), 78, f"SUNPLEAT_CONFIG={tmp_path}: cannot be read: not a file", sent)
 
@@ -867,16 +868,19 @@ TOML_VALUES: Final = st.recursive(
 @tuned(deadline=None, max_examples=60)
 @given(value=TOML_VALUES)
 def test_any_value_of_a_file_is_taken_or_refused_in_words(setting: Setting, value: object) -> None:
+    name = str(setting.name)
+    config = ConfigFile(Path(FILE), FILE, {name: value})
+    ctx = click.Context(click.Command("play"), obj=config, default_map={name: value})
     refusal = None
     try:
-        taken_value = setting.read_file_value(value)
-    except ValueError as exc:
+        setting.handle_parse_result(ctx, {}, [])
+    except ConfigError as exc:
         refusal = str(exc)
     if refusal is None:
+        taken_value = ctx.params[name]
         assert setting.type.convert(taken_value, setting, None) == taken_value
     else:
-        name = str(setting.name)
-        assert refusal.startswith(f"expected {WOULD_DO[name]}{got(name, value)}")
+        assert refusal.startswith(f"{FILE}: {name}: expected {WOULD_DO[name]}{got(name, value)}")
 
 
 HOSTS: Final = st.text(st.sampled_from("ab.-_*%:@[]<> \\\0\x7fé℀1"), max_size=12)
@@ -899,7 +903,7 @@ def test_an_address_that_is_taken_can_be_asked(host: str) -> None:
         assert BaseUrl().convert(address, None, None) == address
 
 
-@pytest.mark.parametrize("device", ["/dev/zero", "/dev/tty0"])
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/tty"])
 def test_a_device_in_place_of_a_file_is_never_opened(
     device: str, call: Call, sent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -907,6 +911,7 @@ def test_a_device_in_place_of_a_file_is_never_opened(
     said = call()
     assert (said.code, sent) == (78, [])
     assert said.err.startswith(f"sunpleat-bot: SUNPLEAT_CONFIG={device}: cannot be read: ")
+    assert_refused(call(f"--config={device}"), 2, f"--config: {device} is not a file", sent)
 
 
 def test_a_folder_without_a_name_is_refused_after_a_verb_too(call: Call, sent: list[str]) -> None:

@@ -63,7 +63,8 @@ def _show(talk: Talk, what: str, client: Client, attempts: Iterator[Failed | Ans
     Raises:
         BotError: there was no answer, or none that can be understood.
     """
-    streams.answer(f"\nAnswer of {talk.base_url} to {what}")
+    streams.answer("")
+    _print(f"Answer of {talk.base_url} to {what}")
     for attempt in attempts:
         if isinstance(attempt, Answered):
             _show_layout(attempt.layout)
@@ -71,20 +72,31 @@ def _show(talk: Talk, what: str, client: Client, attempts: Iterator[Failed | Ans
         if attempt.failure.kind is not Kind.MOVED:
             _show_answer(client.last_body)
             raise attempt.failure.verdict(f"{what} at {client.host}", attempt.attempt)
-        streams.answer(f"  {attempt.failure.cause}")
+        _print(attempt.failure.cause, indent=2)
     raise TypeError("a client gives up by raising")
 
 
 def _row(name: str, value: str, note: str) -> None:
-    """Print a row; on a terminal that is too narrow, its note has lines of its own."""
+    """Print a row; what a terminal has no room for has lines of its own."""
     front = one_line(f"  {name:23} {value:25}")
     row = one_line(f"{front} {note}")
-    columns = streams.width()
-    if len(row) <= columns:
+    if len(row) <= streams.width():
         streams.answer(row)
         return
-    indent = " " * 4
-    for line in (front.rstrip(), *textwrap.wrap(one_line(note), columns, initial_indent=indent)):
+    if len(front.rstrip()) <= streams.width():
+        streams.answer(front.rstrip())
+    else:
+        streams.answer(f"  {name}")
+        _print(value, indent=4)
+    _print(note, indent=4)
+
+
+def _print(text: str, indent: int = 0) -> None:
+    """Print a text, in as many lines as it takes."""
+    blanks = " " * indent
+    for line in textwrap.wrap(
+        one_line(text), streams.width(), initial_indent=blanks, subsequent_indent=blanks
+    ):
         streams.answer(line)
 
 
@@ -110,12 +122,13 @@ def _show_layout(layout: Layout) -> None:
 def _show_drift(talk: Talk, first: Answered) -> None:
     spec = finite(first.spec)
     last = last_start(talk.runs_dir, talk.base_url)
+    streams.answer("")
     if last is None:
-        streams.answer("\nNo run on this service yet to compare its description of the game with.")
+        _print("No run on this service yet to compare its description of the game with.")
     elif last.spec_sha256 == spec_digest(spec):
-        streams.answer(f"\nThe game is described as in the run {last.run_id}.")
+        _print(f"The game is described as in the run {last.run_id}.")
     else:
-        streams.answer(f"\nThe game is not described as in the run {last.run_id}:")
+        _print(f"The game is not described as in the run {last.run_id}:")
         for line in _difference(last, spec):
             streams.answer(line)
 

@@ -31,9 +31,7 @@ class Text(click.ParamType[Any]):
     """Whether a value is never shown."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value that the text stands for; one that was read before stays."""
-        if isinstance(value, Path):
-            return value
+        """Return the value that the text stands for."""
         try:
             return self.read(str(value))
         except ValueError as exc:

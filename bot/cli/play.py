@@ -27,7 +27,9 @@ from bot.service import Service, foreign_key
 @click.command(params=[*SETTINGS, CONFIG], context_settings={"allow_extra_args": True})
 @click.option("--fresh", is_flag=True, help="Begin a new run, even where one is unfinished.")
 @click.option(
-    "--bank-now", is_flag=True, help="Bank the unfinished run with the points that it has."
+    "--bank-now",
+    is_flag=True,
+    help="Bank the unfinished run with the points that it has, whatever --bank-at says.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.pass_context

@@ -219,7 +219,7 @@ def resolve(ctx: click.Context) -> Settings:
     refuse_unknown(ctx.obj, [str(setting.name) for setting in SETTINGS])
     values = ctx.params
     seed = str(values["seed"])
-    metrics_file = str(values["metrics_file"]).replace(SEED_MARK, seed)
+    metrics_file = values["metrics_file"].replace(SEED_MARK, seed)
     return Settings(
         talk=talk_of(values, ctx.obj, LOCAL if _is_local(ctx) else values["base_url"]),
         seed=values["seed"],

@@ -51,22 +51,24 @@ def find_config(given: Path | None) -> ConfigFile:
     A variable that is set to nothing says that there is no file.
 
     Raises:
-        UsageError: the given file is not there.
+        UsageError: the given file is not there, or is none.
         ConfigError: a file cannot be read, or is no TOML.
     """
     if given is not None:
-        if not is_file(given):
-            raise UsageError(f"--config: there is no file {given}")
+        if not _is_file(given):
+            is_there = os.path.lexists(given)
+            what = f"{given} is not a file" if is_there else f"there is no file {given}"
+            raise UsageError(f"--config: {what}")
         return _read(given, f"--config {given}")
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
         return _read(Path(named), f"{CONFIG_VARIABLE}={named}")
-    if named is None and is_file(DEFAULT_CONFIG):
+    if named is None and _is_file(DEFAULT_CONFIG):
         return _read(DEFAULT_CONFIG, str(DEFAULT_CONFIG))
     return ConfigFile()
 
 
-def is_file(path: Path) -> bool:
+def _is_file(path: Path) -> bool:
     """Tell whether there is a file for us at `path`, be it that nobody lets us look."""
     try:
         return path.is_file()
@@ -215,29 +217,28 @@ class Setting(click.Option):
     def consume_value(
         self, ctx: click.Context, opts: Mapping[str, Any]
     ) -> tuple[Any, ParameterSource]:
-        """Take the value from the strongest source that has one.
-
-        Raises:
-            ConfigError: it is the configuration file, and the value is a bad one.
-        """
+        """Take the value from the strongest source that has one; a file has to have its type."""
         if self.needs and self.needs not in opts and self.name not in opts:
             return self.default, ParameterSource.DEFAULT
         value, source = super().consume_value(ctx, opts)
-        if source is not ParameterSource.DEFAULT_MAP:
-            return value, source
-        config: ConfigFile = ctx.obj
-        try:
-            value = self.read_file_value(value)
-        except ValueError as exc:
-            raise ConfigError(f"{config.label}: {self.name}: {exc}") from exc
-        if isinstance(self.type, FileName) and config.path is not None and str(value):
-            value = Path(os.path.normpath(config.path.parent / value))
+        ctx.set_parameter_source(str(self.name), source)
+        if source is ParameterSource.DEFAULT_MAP and type(value) not in toml_types(self.type):
+            raise click.BadParameter("")
         return value, source
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return what the value stands for; a relative name in a file begins where that is."""
+        value = super().type_cast_value(ctx, value)
+        is_of_file = ctx.get_parameter_source(str(self.name)) is ParameterSource.DEFAULT_MAP
+        if is_of_file and isinstance(self.type, FileName) and str(value):
+            name = os.path.normpath(ctx.obj.path.parent / value)
+            return name if isinstance(value, str) else Path(name)
+        return value
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Take the value; say what would do, and name the variable where that is wrong.
+        """Take the value; say what would do, and where it came from, where that is wrong.
 
         Raises:
             ConfigError: the environment or the configuration file holds a bad value.
@@ -245,29 +246,19 @@ class Setting(click.Option):
         try:
             return super().handle_parse_result(ctx, opts, args)
         except click.BadParameter as exc:
-            if ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT:
+            name = str(self.name)
+            source = ctx.get_parameter_source(name)
+            if source is ParameterSource.ENVIRONMENT:
                 why = self._explain(os.environ.get(str(self.envvar)), exc)
                 raise ConfigError(f"environment variable {self.envvar}: {why}") from exc
-            why = self._explain(opts.get(str(self.name)), exc)
-            raise click.BadParameter(why, ctx, self) from exc
+            if source is ParameterSource.DEFAULT_MAP:
+                why = self._explain(ctx.obj.table[name], exc)
+                raise ConfigError(f"{ctx.obj.label}: {name}: {why}") from exc
+            raise click.BadParameter(self._explain(opts.get(name), exc), ctx, self) from exc
 
-    def read_file_value(self, value: object) -> Any:
-        """Return a value of a TOML file as the option's type has it.
-
-        Raises:
-            ValueError: it is not of that type or not in range; says what would do.
-        """
-        expected = toml_types(self.type)
-        if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-            raise ValueError(self._explain(value))
-        try:
-            return self.type.convert(value, self, None)
-        except click.BadParameter as exc:
-            raise ValueError(self._explain(value, exc)) from exc
-
-    def _explain(self, value: object, exc: click.BadParameter | None = None) -> str:
+    def _explain(self, value: object, exc: click.BadParameter) -> str:
         """Say what would do instead of a value, and why where the form is not all of it."""
         text = self.type if isinstance(self.type, Text) else None
         got = "" if text and text.is_secret else f", got {value!r}"
-        reason = f": {exc.message}" if text and exc else ""
+        reason = f": {exc.message}" if text and exc.message else ""
         return f"expected {describe(self.type)}{got}{reason}"

@@ -51,7 +51,7 @@ def answer(text: str) -> None:
     """
     stream = sys.stdout
     if stream is None:
-        return
+        raise OutputError("cannot write the result: stdout is closed")
     line = printable(text) + "\n"
     try:
         stream.flush()
