@@ -254,8 +254,7 @@ def _verdict(verification: Verification) -> str:
 
 def _is_screen() -> bool:
     """Tell whether there is a terminal that can show pictures and send keys."""
-    ends = (sys.stdin, sys.stdout)
-    is_terminal = all(end is not None and end.isatty() for end in ends)
+    is_terminal = all(map(streams.is_terminal, (sys.stdin, sys.stdout)))
     return is_terminal and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 

@@ -43,33 +43,25 @@ def report(
         raise click.UsageError("name a RUN (a path, a run id or latest), or say --all")
     if is_all and seed is not None:
         raise click.UsageError("--seed goes with latest, not with --all")
-    check_parts()
-    from bot.report.page import run_page  # noqa: PLC0415 - it needs the packages of the extra
+    _check_parts()
+    from bot.report.overview import overview_page  # noqa: PLC0415 - they need these parts
+    from bot.report.page import run_page  # noqa: PLC0415
     from bot.report.story import read_story  # noqa: PLC0415
 
-    if run is None:
-        return report_all(runs_dir, Path(output) if output else None)
-    path = find(runs_dir, run, seed=seed)
-    story = read_story(path)
-    page = run_page(story, datetime.now(UTC))
-    write_page(Path(output) if output else Path(f"{story.run_id}.html"), page)
-    return 0
-
-
-def report_all(runs_dir: Path, output: Path | None) -> int:
-    """Write the page of all runs in a folder, `runs.html` where no `output` is given."""
-    from bot.report.overview import overview_page  # noqa: PLC0415
-
+    now = datetime.now(UTC)
+    if run is not None:
+        story = read_story(find(runs_dir, run, seed=seed))
+        write_page(Path(output or f"{story.run_id}.html"), run_page(story, now))
+        return 0
     summaries = summarise_all(runs_dir)
     if not summaries and not runs_dir.exists():
         raise UsageError(f"there is no runs folder {runs_dir}")
-    output = output or Path("runs.html")
-    page = overview_page(runs_dir, summaries, datetime.now(UTC), _names_in(output.parent))
-    write_page(output, page)
+    target = Path(output or "runs.html")
+    write_page(target, overview_page(runs_dir, summaries, now, _names_in(target.parent)))
     return 0
 
 
-def check_parts() -> None:
+def _check_parts() -> None:
     """Make sure that the packages of the report are there.
 
     Raises:
