@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -16,7 +17,18 @@ from bot.journal.housekeeping import carry_out, plan
 from bot.replay.summary import Summary, summarise, summarise_all
 from bot.words import count_of, duration, one_line, shorten
 
-TO_THE_LEFT = ("run", "state", "service")
+COLUMNS: Final[Mapping[str, Callable[[Summary], str]]] = {
+    "run": lambda run: one_line(run.run_id),
+    "state": lambda run: run.state,
+    "score": lambda run: f"{run.score:,}",
+    "of": lambda run: "-" if run.bank_at is None else f"{run.bank_at:,}",
+    "boards": lambda run: f"{run.boards:,}",
+    "requests": lambda run: f"{run.requests:,}",
+    "retries": lambda run: f"{run.retries:,}",
+    "service": lambda run: one_line(run.base_url or "-"),
+}
+"""What the table has of a run; what counts least comes last."""
+TO_THE_LEFT: Final = ("run", "state", "service")
 """Columns of words; the others are of numbers."""
 
 
@@ -63,33 +75,18 @@ def runs(
     if as_json:
         streams.answer_json([run.to_json() for run in summaries])
         return 0
-    for line in _table([_cells(run) for run in summaries], streams.width()):
+    for line in _table(summaries, streams.width()):
         streams.answer(line)
     if not summaries:
         streams.say(f"there is no run in {runs_dir.absolute()}")
     return 0
 
 
-def _cells(run: Summary) -> dict[str, str]:
-    """Return what the table has of a run, by column; what counts least comes last."""
-    return {
-        "run": one_line(run.run_id),
-        "state": run.state,
-        "score": f"{run.score:,}",
-        "of": "-" if run.bank_at is None else f"{run.bank_at:,}",
-        "boards": f"{run.boards:,}",
-        "requests": f"{run.requests:,}",
-        "retries": f"{run.retries:,}",
-        "service": one_line(run.base_url or "-"),
-    }
-
-
-def _table(rows: list[dict[str, str]], columns: int) -> list[str]:
+def _table(runs: list[Summary], columns: int) -> list[str]:
     """Return the lines of the table; columns that a terminal has no room for are left out."""
-    head = ("run", "state", "score", "of", "boards", "requests", "retries", "service")
-    lines = [""] * (1 + len(rows))
-    for name in head:
-        cells = [name, *(row[name] for row in rows)]
+    lines = [""] * (1 + len(runs))
+    for name, cell_of in COLUMNS.items():
+        cells = [name, *map(cell_of, runs)]
         width = max(map(len, cells))
         gap = "  " if lines[0] else ""
         if len(lines[0]) + len(gap) + width > columns and lines[0]:
