@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from bot.cli.forms import BaseUrl
+from bot.cli.process import NAME
 from bot.cli.settings import LOCAL, RUNS_DIR, SEED, TALKING, Talk, talk_of
 from bot.cli.signals import handling, heeding
 from bot.cli.sources import CONFIG
@@ -21,7 +22,7 @@ from bot.client.limits import INIT_GIVE_UP_S
 from bot.console import streams
 from bot.errors import AS_ASKED, OTHERWISE, BotError, Stopped, TokenRefused, UsageError
 from bot.journal.folder import find
-from bot.verify import MAX_PROBLEMS, Verification
+from bot.verify import MAX_PROBLEMS, Problem, Verification
 from bot.wire.layout import layout_from_json
 from bot.words import count_of, duration, one_line, shorten
 
@@ -113,7 +114,7 @@ def replay(
     if findings.problems:
         return OTHERWISE
     if error is not None:
-        streams.say(one_line(f"sunpleat-bot: {error}"))
+        streams.say(one_line(f"{NAME}: {error}"))
         return error.exit_code
     return AS_ASKED
 
@@ -209,19 +210,11 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
     """Print the verdict on a journal, and that of a service where one was asked."""
     run = verification.run
     problems = [*verification.problems, *(findings.problems if findings else ())]
+    tell = streams.answer
     if as_json:
-        result = {
-            "run_id": verification.run_id,
-            "verified": not problems,
-            "score": run.state.score,
-            "boards": run.boards,
-            "actions": run.actions,
-            "problems": [problem._asdict() for problem in problems],
-        }
-        audited = {} if findings is None else {"audit": findings.to_json()}
-        streams.answer_json({**result, **audited})
-    tell = streams.say if as_json else streams.answer
-    if not as_json:
+        streams.answer_json(_for_programs(verification, problems, findings))
+        tell = streams.say
+    else:
         for problem in problems:
             tell(one_line(str(problem)))
     if not as_json or not run.is_over:
@@ -234,6 +227,22 @@ def _tell(verification: Verification, findings: Findings | None, *, as_json: boo
             f"answers agree, {len(findings.problems)} do not, "
             f"{count_of(findings.refused, 'token')} refused"
         )
+
+
+def _for_programs(
+    verification: Verification, problems: list[Problem], findings: Findings | None
+) -> dict[str, object]:
+    """Return the verdict for programs."""
+    run = verification.run
+    return {
+        "run_id": verification.run_id,
+        "verified": not problems,
+        "score": run.state.score,
+        "boards": run.boards,
+        "actions": run.actions,
+        "problems": [problem._asdict() for problem in problems],
+        **({} if findings is None else {"audit": findings.to_json()}),
+    }
 
 
 def _verdict(verification: Verification) -> str:

@@ -13,7 +13,7 @@ from bot.cli.settings import RUNS_DIR, SEED
 from bot.cli.sources import CONFIG
 from bot.console import streams
 from bot.journal.folder import find
-from bot.journal.housekeeping import carry_out, plan
+from bot.journal.housekeeping import Chore, carry_out, plan
 from bot.replay.summary import Summary, summarise, summarise_all
 from bot.words import count_of, duration, one_line, shorten
 
@@ -112,11 +112,7 @@ def _prune(
     if not chores:
         tell(f"nothing to {what} beyond the newest {keep} finished runs")
     is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
-    skipped = {}
-    for chore in chores if is_agreed else ():
-        if (reason := carry_out(chore)) is not None:
-            skipped[chore.path] = reason
-            streams.say(one_line(f"skipped {chore.path}: {reason}"))
+    skipped = _carry_out(chores) if is_agreed else set[Path]()
     if as_json:
         result = [
             {
@@ -128,6 +124,16 @@ def _prune(
         ]
         streams.answer_json({"done": is_agreed, "journals": result})
     return 0
+
+
+def _carry_out(chores: list[Chore]) -> set[Path]:
+    """Do what is to be done; return the journals with which it could not be, and say why."""
+    skipped = set()
+    for chore in chores:
+        if (reason := carry_out(chore)) is not None:
+            skipped.add(chore.path)
+            streams.say(one_line(f"skipped {chore.path}: {reason}"))
+    return skipped
 
 
 def _is_confirmed(what: str, count: int) -> bool:
