@@ -13,7 +13,7 @@ from fake_clock import FakeClock
 from harness import plan_game, run_events, write_journal
 from standins import KEY, StandIn, journal_lines, transport_to
 
-from bot.cli import auditing, process
+from bot.cli import process, wiring
 from bot.client.client import Client, Failed
 from bot.client.clock import Clock
 from bot.client.limits import Limits
@@ -309,7 +309,7 @@ def test_an_audit_is_paced_like_play_on_the_same_service(
         raise ServiceUnavailable("enough is known")
 
     (journal.parent / KEY_FILE).write_text("ab" * 32)
-    monkeypatch.setattr(auditing, "new_client", new_client)
+    monkeypatch.setattr(wiring, "new_client", new_client)
     assert process.run(["replay", str(journal), *flags, "--against", against]) == 69
     assert seen[0].limits.max_rps == expected
     assert seen[0].base_url == against

@@ -485,9 +485,18 @@ def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyP
             full.close()
 
 
-def test_a_result_that_nobody_waits_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_for_a_stream_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
-    streams.answer("verified")
+    with pytest.raises(OutputError, match="stdout is closed"):
+        streams.answer("verified")
+
+
+def test_a_result_whose_reader_has_left_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, pipe = os.pipe()
+    os.close(reader)
+    with os.fdopen(pipe, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        streams.answer("verified")
 
 
 def test_a_result_is_written_whole_to_a_pipe_that_takes_it_bit_by_bit(

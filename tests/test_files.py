@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.journal.files import open_plain
+from bot.journal.files import open_plain, put_in_place
 
 
 def fifo(folder: Path) -> Path:
@@ -111,3 +111,53 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_name_that_no_file_has_is_an_error_of_the_system(name: str, tmp_path: Path) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - each has its own text
         open_plain(tmp_path / name)
+
+
+# Put in place
+
+
+def test_a_file_is_put_in_place_of_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / f"{'x' * 250}.html"
+    for content in (b"old", b"new"):
+        put_in_place(path, content)
+        assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600])
+def test_a_file_that_is_put_in_place_has_the_mode_that_is_asked_for(
+    mode: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    before = os.umask(0o077)
+    try:
+        put_in_place(path, b"", mode)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_file_is_put_in_place_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+
+    def fail(*_: object) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="full"):
+        put_in_place(path, b"after")
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"before")]
+
+
+@pytest.mark.parametrize("make", [fifo, device, plain_folder, unix_socket])
+def test_what_is_no_plain_file_is_left_in_its_place(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    path = make(tmp_path)
+    before = path.stat()
+    with pytest.raises(OSError, match="not a plain file"):
+        put_in_place(path, b"content")
+    assert (path.stat().st_ino, path.stat().st_mode) == (before.st_ino, before.st_mode)

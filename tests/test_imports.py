@@ -28,6 +28,14 @@ ORDER = (
     "cli",
 )
 """Each module imports only those before it."""
+CLI_FLOORS = (
+    {"forms", "signals"},
+    {"sources"},
+    {"settings"},
+    {"monitoring", "process", "wiring"},
+    {"check", "play", "replay", "report", "runs", "serve", "solve"},
+)
+"""In `cli`, each module imports only those of the floors before its own: no verb knows another."""
 ALLOWED = {
     "__init__": set[str](),
     "__main__": {"cli"},
@@ -74,6 +82,12 @@ def forbidden_imports(file: Path, source: str) -> list[str]:
     return complaints
 
 
+def floor_of(room: str) -> int:
+    """Return the floor of a module of `cli`, from 0."""
+    (floor,) = (number for number, rooms in enumerate(CLI_FLOORS) if room in rooms)
+    return floor
+
+
 def test_the_package_is_found() -> None:
     assert {"errors", "garland", "solver", "rules", "strategy"} <= set(
         map(module_of, source_files())
@@ -83,6 +97,15 @@ def test_the_package_is_found() -> None:
 @pytest.mark.parametrize("file", source_files(), ids=str)
 def test_each_module_imports_only_those_above_it(file: Path) -> None:
     assert forbidden_imports(file, (PACKAGE / file).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "file", [file for file in source_files() if file.match("cli/[!_]*.py")], ids=str
+)
+def test_each_module_of_the_command_line_imports_only_those_of_floors_below(file: Path) -> None:
+    names = imported_names(file, (PACKAGE / file).read_text(encoding="utf-8"))
+    rooms = {name.split(".")[2] for name in names if name.startswith("bot.cli.")}
+    assert {room for room in rooms if floor_of(room) >= floor_of(file.stem)} == set()
 
 
 @pytest.mark.parametrize(

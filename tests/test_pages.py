@@ -12,13 +12,13 @@ import pytest
 from harness import ROOT
 
 from bot import __version__, errors
-from bot.cli import verbs
-from bot.cli.options import SETTINGS
+from bot.cli import process
+from bot.cli.settings import SETTINGS
 from bot.journal.events import FORMAT
 
 PAGES: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "BENCHMARKS.md", "runs/README.md")
 VERBS: Final[Mapping[str, click.Command]] = {
-    name: verbs.cli.get_command(click.Context(verbs.cli), name) for name in verbs.VERBS
+    name: process.cli.get_command(click.Context(process.cli), name) for name in process.VERBS
 }
 OWN_PYTHON: Final = ".venv/bin/python -m bot"
 

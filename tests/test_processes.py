@@ -349,7 +349,13 @@ SHELLS: Final = {
     "stdout read-only": "1</dev/null",
 }
 
-LOSING_THE_RESULT: Final = ("stdout full", "both full", "stdout read-only")
+LOSING_THE_RESULT: Final = (
+    "stdout closed",
+    "all closed",
+    "stdout full",
+    "both full",
+    "stdout read-only",
+)
 """What keeps the result for programs from being written."""
 
 ENVIRONMENTS: Final[Mapping[str, Mapping[str, str | None]]] = {

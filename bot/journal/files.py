@@ -1,4 +1,4 @@
-"""Plain files: opened without following a link and without waiting for anybody.
+"""Plain files: opened without following a link and without waiting for anybody, or put in place.
 
 Others can reach the folder that journals lie in, so what stands under a name need not be what
 was put there.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +58,34 @@ def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def put_in_place(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Put a file at `path`, whole or not at all, in place of the plain one that may be there.
+
+    Args:
+        path: where; a link is not followed.
+        content: of the file.
+        mode: of the file; None for what the process gives new files.
+
+    Raises:
+        NotPlain: what is there is no plain file, and would be lost.
+        OSError: it cannot be written.
+    """
+    with suppress(FileNotFoundError):
+        _check_kind(path, path.stat(follow_symlinks=False).st_mode)
+    beside = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+            if mode is not None:
+                with suppress(OSError):  # a disk that knows no modes
+                    os.fchmod(file.fileno(), mode)
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def _check_kind(path: Path, mode: int) -> None:
