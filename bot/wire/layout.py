@@ -54,9 +54,7 @@ class Layout:
             other.garlands,
             other.passed_over,
         ) or any(
-            not set(paths) <= set(self.fields.get(name, ()))
-            for name, paths in other.fields.items()
-            if paths != self.fields.get(name)
+            not set(paths) <= set(self.fields.get(name, ())) for name, paths in other.fields.items()
         )
 
 

@@ -353,9 +353,7 @@ class _Fields:
         strangers: dict[Path, list[Place]] = {}
         for place in places:
             holder = place.path[:-1]
-            if place.name in near or any(
-                other == holder or is_above(other, place.path) for other in others if other
-            ):
+            if place.name in near or any(is_above(other, place.path) for other in others if other):
                 continue
             if place.path in self._last.fields.get(place.name, ()):
                 known.append(place)

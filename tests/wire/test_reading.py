@@ -208,6 +208,23 @@ def test_a_field_elsewhere_counts_where_none_of_its_name_stands_nearer() -> None
     )
 
 
+def test_a_single_wrong_field_elsewhere_is_passed_over_at_first_sight() -> None:
+    reading = first({"token": "x", "garland": START, "old": {"leaves": 1}})
+    assert (reading.wrongs, dict(reading.layout.fields)) == ((), {})
+
+
+def test_each_object_elsewhere_is_judged_by_itself() -> None:
+    more = {"a": {"turn": 0}, "b": {"leaves": 9, "n": 9}}
+    reading = first({"token": "x", "garland": START, "more": more})
+    assert dict(reading.layout.fields) == {"turn": (("more", "a", "turn"),)}
+
+
+def test_what_was_compared_elsewhere_has_to_stay_right_there() -> None:
+    layout = first({"token": "x", "garland": START, "meta": {"turn": 0, "leaves": 3}}).layout
+    answer = {"token": "y", "garland": [1, 2, 3], "meta": {"turn": 9, "leaves": 9}}
+    assert [wrong.name for wrong in then(answer, layout).wrongs] == ["turn", "leaves"]
+
+
 # The token
 
 

@@ -20,6 +20,7 @@ from bot.wire.values import (
     format_path,
     is_above,
     is_same,
+    is_too_deep,
     kind_of,
     look_up,
     parse_json,
@@ -386,3 +387,15 @@ def test_spellings_of_a_name_are_one(name: str) -> None:
 )
 def test_an_object_is_above_what_it_holds(holder: Path, path: Path, expected: bool) -> None:
     assert is_above(holder, path) is expected
+
+
+def test_levels_are_counted_from_the_top() -> None:
+    for brackets in (b"[]", b"{}"):
+        opened, closed = brackets[:1], brackets[1:]
+        text = opened * 3 + closed * 3 + brackets
+        assert not is_too_deep(text, 3)
+        assert is_too_deep(text, 2)
+
+
+def test_of_a_long_text_the_beginning_alone_is_looked_at() -> None:
+    assert excerpt("x" * 100 * MAX_EXCERPT + " tail") == "..."
