@@ -25,6 +25,7 @@ from harness import (
     bot_process,
     environment,
     plan_game,
+    redirected,
     run_events,
     started,
     wait_for_line,
@@ -586,6 +587,22 @@ def test_old_finished_runs_are_removed_and_no_other_file(full_folder: Path) -> N
         *(f"{run_id(number)}.jsonl" for number in (10, 11, 12)),
         "notes.txt",
     }
+
+
+@pytest.mark.slow
+def test_a_disk_that_takes_no_word_does_not_keep_old_runs(runs_dir: Path) -> None:
+    finished(runs_dir, 1)
+    bot = subprocess.run(
+        [*redirected(">/dev/full"), *BOT, "runs", "--prune", "--keep", "0", "--yes"],
+        capture_output=True,
+        text=True,
+        cwd=runs_dir.parent,
+        env=environment(),
+        check=False,
+    )
+    assert bot.returncode == 74
+    assert "cannot write the result" in bot.stderr
+    assert names(runs_dir) == set()
 
 
 def test_old_finished_runs_are_compressed_and_stay_the_same(

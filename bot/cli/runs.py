@@ -101,9 +101,14 @@ def _table(runs: list[Summary], columns: int) -> list[str]:
 def _prune(
     runs_dir: Path, keep: int, is_compressing: bool, is_agreed: bool, *, as_json: bool
 ) -> int:
-    """Show what is to be done with old finished runs; do it where that is agreed to."""
+    """Show what is to be done with old finished runs; do it where that is agreed to.
+
+    What is agreed to beforehand is done before a word is said: the disk that takes no more
+    words may be full of what goes.
+    """
     chores, kept = plan(runs_dir, keep, is_compressing=is_compressing)
     what = "compress" if is_compressing else "remove"
+    skipped = _carry_out(chores) if is_agreed else set[Path]()
     tell: Any = streams.say if as_json else streams.answer
     for chore in chores:
         tell(one_line(f"{what} {chore.path} ({chore.size:,} bytes)"))
@@ -111,8 +116,8 @@ def _prune(
         tell(one_line(f"keep {path}: {why}"))
     if not chores:
         tell(f"nothing to {what} beyond the newest {keep} finished runs")
-    is_agreed = bool(chores) and (is_agreed or _is_confirmed(what, len(chores)))
-    skipped = _carry_out(chores) if is_agreed else set[Path]()
+    elif not is_agreed and _is_confirmed(what, len(chores)):
+        is_agreed, skipped = True, _carry_out(chores)
     if as_json:
         result = [
             {
@@ -122,7 +127,7 @@ def _prune(
             }
             for chore in chores
         ]
-        streams.answer_json({"done": is_agreed, "journals": result})
+        streams.answer_json({"done": bool(chores) and is_agreed, "journals": result})
     return 0
 
 
