@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from harness import (
     actions_of,
+    environment,
     flags,
     last_event,
     only_journal,
@@ -497,6 +499,27 @@ def test_a_signal_after_the_end_takes_nothing_of_what_was_earned(
         for number, handler in before.items():
             signal.signal(number, handler)
     assert (ended.value.code, left_with) == (1, [1, 1, 1])
+
+
+def test_help_tells_each_verb_in_a_line_that_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    told = capsys.readouterr().out.partition("Verbs:\n")[2].partition("\n\n")[0]
+    assert [line.split(maxsplit=1) for line in told.splitlines()] == [
+        [name, verb.does] for name, verb in process.VERBS.items()
+    ]
+
+
+def test_help_imports_nothing_that_only_a_verb_needs() -> None:
+    asked = "from bot.cli import process; process.run(['--help'])"
+    code = f"import sys; {asked}; print({{'requests', 'structlog', 'rich'}} & {{*sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(PYTHONPATH=str(Path(process.__file__).parents[2])),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_help_teaches_every_flag_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,9 +30,9 @@ ORDER = (
 """Each module imports only those before it."""
 CLI_FLOORS = (
     {"forms", "signals"},
-    {"sources"},
+    {"process", "sources"},
     {"settings"},
-    {"monitoring", "process", "wiring"},
+    {"monitoring", "wiring"},
     {"check", "play", "replay", "report", "runs", "serve", "solve"},
 )
 """In `cli`, each module imports only those of the floors before its own: no verb knows another."""

@@ -10,9 +10,8 @@ from click.core import ParameterSource
 from bot import player
 from bot.cli.monitoring import Metrics, Notifier
 from bot.cli.process import VERBS
-from bot.cli.settings import SETTINGS, Settings, check_goal, resolve
+from bot.cli.settings import PLAYING, Settings, check_goal, resolve
 from bot.cli.signals import heeding
-from bot.cli.sources import CONFIG
 from bot.cli.wiring import local_service, new_client
 from bot.client.client import Client
 from bot.client.clock import Clock, StopRequest
@@ -24,14 +23,7 @@ from bot.run import Run
 from bot.service import Service, foreign_key
 
 
-@click.command(params=[*SETTINGS, CONFIG], context_settings={"allow_extra_args": True})
-@click.option("--fresh", is_flag=True, help="Begin a new run, even where one is unfinished.")
-@click.option(
-    "--bank-now",
-    is_flag=True,
-    help="Bank the unfinished run with the points that it has, whatever --bank-at says.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.command(params=[*PLAYING], context_settings={"allow_extra_args": True})
 @click.pass_context
 def play(ctx: click.Context, /, *, fresh: bool, bank_now: bool, as_json: bool, **_: Any) -> int:
     """Play until the bank threshold; resume the unfinished run where there is one."""

@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import click
 
@@ -24,17 +24,33 @@ NAME: Final = "sunpleat-bot"
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 DEFAULT: Final = "play"
 """The verb that is meant where none is named."""
+
+
+class Verb(NamedTuple):
+    """What can be asked for."""
+
+    module: str
+    """In which it is the function of its name."""
+    does: str
+    """In a line."""
+
+
 VERBS: Final = {
-    DEFAULT: DEFAULT,
-    "check": "check",
-    "status": "runs",
-    "runs": "runs",
-    "replay": "replay",
-    "report": "report",
-    "solve": "solve",
-    "serve": "serve",
+    DEFAULT: Verb("play", "Play, or resume a run; what is meant without a verb."),
+    "check": Verb("check", "Show the settings, and what the service answers."),
+    "status": Verb("runs", "Show where a run stands."),
+    "runs": Verb("runs", "List all runs; pack or remove old ones."),
+    "replay": Verb("replay", "Prove a run by the rules; watch it; ask a service again."),
+    "report": Verb("report", "Write a page with charts of a run, or of all runs."),
+    "solve": Verb("solve", "Print the fewest flips for a garland."),
+    "serve": Verb("serve", "Serve the game over HTTP."),
 }
-"""The module of each verb, in which it is the function of its name."""
+
+
+AS_JSON: Final = click.Option(
+    ["--json", "as_json"], is_flag=True, help="Print the result as one JSON object."
+)
+"""For each verb that has a result; without one, the error is printed so."""
 
 
 class _Verbs(click.Group):
@@ -60,14 +76,17 @@ class _Verbs(click.Group):
         """
         if cmd_name not in VERBS:
             raise click.NoSuchCommand(cmd_name, possibilities=VERBS, ctx=ctx)
-        command: click.Command = getattr(import_module(f"bot.cli.{VERBS[cmd_name]}"), cmd_name)
+        module = import_module(f"bot.cli.{VERBS[cmd_name].module}")
+        command: click.Command = getattr(module, cmd_name)
         command.context_settings = {**command.context_settings, **CONTEXT}
         return command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the flags of the default verb as well: without a verb they are meant."""
-        self.get_command(ctx, DEFAULT).format_options(ctx, formatter)
-        self.format_commands(ctx, formatter)
+        """Show the flags of the default verb, which are meant without a verb, and the verbs."""
+        playing = import_module("bot.cli.settings").PLAYING  # `play` itself is not needed for it
+        click.Command(DEFAULT, params=[*playing]).format_options(ctx, formatter)
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.does) for name, verb in VERBS.items()])
 
 
 @click.group(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from bot.cli.forms import BaseUrl
-from bot.cli.process import NAME
+from bot.cli.process import AS_JSON, NAME
 from bot.cli.settings import LOCAL, RUNS_DIR, SEED, TALKING, Talk, talk_of
 from bot.cli.signals import handling, heeding
 from bot.cli.sources import CONFIG
@@ -56,7 +56,7 @@ class _Sample(click.ParamType[int]):
 
 
 @click.command(
-    params=[RUNS_DIR, CONFIG, SEED, *TALKING],
+    params=[RUNS_DIR, CONFIG, SEED, AS_JSON, *TALKING],
     epilog="""\b
 Exit codes: 0 verified; 1 with the first problems, each on a line; 2 no journal.
 With --against, too: 77 the service takes the old tokens no more, which is no
@@ -79,7 +79,6 @@ fault of the run; 69 the service is out of reach; 75 a budget is used up.
     metavar="N|all",
     help="Moves to send again; the first, the last and one of each award are among them.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.pass_context
 def replay(
     ctx: click.Context,

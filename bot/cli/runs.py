@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from bot.cli.process import AS_JSON
 from bot.cli.settings import RUNS_DIR, SEED
 from bot.cli.sources import CONFIG
 from bot.console import streams
@@ -32,8 +33,7 @@ TO_THE_LEFT: Final = ("run", "state", "service")
 """Columns of words; the others are of numbers."""
 
 
-@click.command(params=[RUNS_DIR, CONFIG])
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.command(params=[RUNS_DIR, CONFIG, AS_JSON])
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="The newest N only, the newest first."
 )
@@ -149,9 +149,8 @@ def _is_confirmed(what: str, count: int) -> bool:
     return click.confirm(f"{what} {count}?", err=True)
 
 
-@click.command(params=[RUNS_DIR, CONFIG, SEED])
+@click.command(params=[RUNS_DIR, CONFIG, SEED, AS_JSON])
 @click.argument("run", default="latest", metavar="[RUN]")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def status(run: str, runs_dir: Path, seed: int | None, *, as_json: bool) -> int:
     """Show where a run stands: score, rate, time to go, retries, last success.
 

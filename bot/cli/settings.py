@@ -15,7 +15,8 @@ from click.core import ParameterSource
 
 from bot import strategy
 from bot.cli.forms import DEFAULT_URL, BaseUrl, Contact, FileName, Folder, Number, PingUrl
-from bot.cli.sources import PREFIX, ConfigFile, Setting, refuse_unknown, wire_settings
+from bot.cli.process import AS_JSON
+from bot.cli.sources import CONFIG, PREFIX, ConfigFile, Setting, refuse_unknown, wire_settings
 from bot.client.limits import LONGEST_TIMEOUT_S, POLITE_RPS, Limits
 from bot.errors import ConfigError
 from bot.garland import MAX_WHOLE
@@ -173,6 +174,18 @@ SEED: Final = click.Option(
     help="With latest: the latest run of this seed.  [default: of all seeds]",
 )
 """For a verb that looks at one run."""
+PLAYING: Final = (
+    *SETTINGS,
+    CONFIG,
+    click.Option(["--fresh"], is_flag=True, help="Begin a new run, even where one is unfinished."),
+    click.Option(
+        ["--bank-now"],
+        is_flag=True,
+        help="Bank the unfinished run with the points that it has, whatever --bank-at says.",
+    ),
+    AS_JSON,
+)
+"""All that the verb `play` takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from bot import solver
+from bot.cli.process import AS_JSON
 from bot.console import streams
 from bot.garland import flip, format_garland, parse_garland
 
@@ -15,9 +16,8 @@ PENNANT: Final = re.compile("[-+]?[0-9]{1,9}")
 """A number; of any other text, or a greater number, no garland is made."""
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(params=[AS_JSON], context_settings={"ignore_unknown_options": True})
 @click.argument("pennants", nargs=-1, required=True, metavar="PENNANTS...")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def solve(pennants: tuple[str, ...], *, as_json: bool) -> int:
     """Print the fewest flips that restore a garland, such as: solve -- -2 -1 3."""
     garland = parse_garland([int(one) if PENNANT.fullmatch(one) else one for one in pennants])
