@@ -301,6 +301,7 @@ def test_a_setting_that_points_to_nothing_is_told_with_its_place(
     assert str(caught.value) == (
         f"the answer to init has {what} at {path}, where the setting wire.{name} points"
     )
+    assert caught.value.has_token
 
 
 @pytest.mark.parametrize("ignored", ["leaves", "state.leaves"])
