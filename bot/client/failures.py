@@ -61,7 +61,6 @@ class Failure(Exception):
         *,
         status: int | None = None,
         shown: object = "",
-        retry_after_s: float | None = None,
         reading: Reading | None = None,
         error: BotError | None = None,
     ) -> None:
@@ -71,7 +70,7 @@ class Failure(Exception):
         self.cause = cause[:MAX_CAUSE]
         self.status = status
         self.excerpt = excerpt(shown) if shown not in ("", None) else ""
-        self.retry_after_s = retry_after_s
+        self.retry_after_s: float | None = None
         """Seconds that the service asks to wait, None where it does not or makes no sense."""
         self.reading = reading
         """Of an answer that differs."""
@@ -138,7 +137,6 @@ def from_answer(
     headers: Mapping[str, str],
     body: bytes,
     *,
-    now: datetime,
     is_under_way: bool,
     is_action: bool,
 ) -> Failure:
@@ -148,12 +146,11 @@ def from_answer(
         status: of HTTP.
         headers: of the answer.
         body: of the answer.
-        now: the time of day, for a date in `Retry-After`.
         is_under_way: whether this address has answered well before.
         is_action: whether a token was sent.
     """
     kind, cause = Kind.TROUBLE, describe_status(status, headers)
-    shown = body[:100_000].decode("utf-8", "replace")
+    shown = beginning(body)
     says = _saying(body) if 400 <= status < 500 else None
     is_page = "html" in headers.get("Content-Type", "").lower() or shown.lstrip()[:1] == "<"
     is_checking = "challenge" in headers.get("cf-mitigated", "") + headers.get(
@@ -169,8 +166,7 @@ def from_answer(
         kind, cause = Kind.FINAL, f"{cause}: {_FINAL_STATUSES[status]}"
     if says and kind is not Kind.FINAL:
         cause = f"{cause}: {says.text}"
-    retry_after_s = parse_retry_after(headers.get("Retry-After"), now)
-    return Failure(kind, cause, status=status, shown=shown, retry_after_s=retry_after_s)
+    return Failure(kind, cause, status=status, shown=shown)
 
 
 def from_saying(saying: Saying, status: int, shown: object, *, is_action: bool) -> Failure:
@@ -217,6 +213,11 @@ def describe_status(status: int, headers: Mapping[str, str]) -> str:
     phrase = HTTPStatus(status).phrase if status in HTTPStatus.__members__.values() else ""
     content = headers.get("Content-Type") or "no content type"
     return f"HTTP {status} {phrase}".rstrip() + f" ({content:.80})"
+
+
+def beginning(body: bytes) -> str:
+    """Return as much of a body, as text, as is looked at where it is no answer."""
+    return body[:100_000].decode("utf-8", "replace")
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:

@@ -86,8 +86,7 @@ class Patience:
         wait_s = policy.wait(state)
         if failure.kind is Kind.TOKEN:  # a run is not left in doubt for want of time
             wait_s = min(wait_s, max(self.left_s / 2, JITTER_S))
-        if failure.kind is not Kind.MOVED:
-            wait_s = max(wait_s, failure.retry_after_s or 0.0)
+        wait_s = max(wait_s, failure.retry_after_s or 0.0)
         if policy.stop(state):
             return None
         if wait_s > self.left_s:

@@ -42,7 +42,7 @@ def failure(
     **headers: Any,
 ) -> Failure:
     named = CaseInsensitiveDict({name.replace("_", "-"): value for name, value in headers.items()})
-    return from_answer(status, named, body, now=NOW, is_under_way=is_under_way, is_action=is_action)
+    return from_answer(status, named, body, is_under_way=is_under_way, is_action=is_action)
 
 
 # Retry-After
@@ -383,12 +383,6 @@ def test_many_long_keys_are_told_in_short() -> None:
     shown: dict[str, object] = {f"{number}{'x' * 999}": 1 for number in range(999)}
     cause = from_unreadable(Unreadable("no"), 200, shown, is_under_way=False).cause
     assert len(cause) < 320
-
-
-def test_retry_after_is_read_by_any_spelling_of_its_name() -> None:
-    assert failure(503, Retry_After="9").retry_after_s == 9
-    assert failure(503, Retry_After="soon").retry_after_s is None
-    assert failure(503).retry_after_s is None
 
 
 @given(st.integers(100, 999), st.binary(max_size=60), st.text(max_size=20))

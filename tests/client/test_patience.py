@@ -12,8 +12,14 @@ from bot.client.patience import JITTER_S, Patience
 GIVE_UP_S: Final = 900.0
 
 
+def asking(kind: Kind, retry_after_s: float | None) -> Failure:
+    failure = Failure(kind, "HTTP 503")
+    failure.retry_after_s = retry_after_s
+    return failure
+
+
 def trouble(retry_after_s: float | None = None) -> Failure:
-    return Failure(Kind.TROUBLE, "HTTP 503", retry_after_s=retry_after_s)
+    return asking(Kind.TROUBLE, retry_after_s)
 
 
 def waits_of(
@@ -105,12 +111,8 @@ def test_a_wait_is_what_the_service_asks_for_and_never_less_than_the_normal_one(
     kind: Kind, asked_s: float, clock: FakeClock
 ) -> None:
     normal_s = {Kind.BROWSER_CHECK: 15, Kind.REFUSED: 1}.get(kind, 0.5)
-    (wait_s,) = waits_of(clock, Failure(kind, "x", retry_after_s=asked_s))
+    (wait_s,) = waits_of(clock, asking(kind, asked_s))
     assert max(asked_s, normal_s) <= (wait_s or 0) <= max(asked_s, normal_s + JITTER_S)
-
-
-def test_a_redirect_is_followed_at_once_whatever_it_asks_for(clock: FakeClock) -> None:
-    assert waits_of(clock, Failure(Kind.MOVED, "x", retry_after_s=60)) == [0]
 
 
 def test_waits_that_the_service_asks_for_do_not_keep_the_others_from_growing(

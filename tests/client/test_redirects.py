@@ -10,12 +10,23 @@ import responses
 from fake_clock import FakeClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from standins import FIRST_ANSWER, Plan, Reply, Request, StandIn, Talk, always, play, raw, reply
+from standins import (
+    FIRST_ANSWER,
+    Plan,
+    Reply,
+    Request,
+    StandIn,
+    Talk,
+    always,
+    in_order,
+    play,
+    raw,
+    reply,
+)
 
-from bot.client.client import MAX_HOPS
 from bot.client.environment import Surroundings
 from bot.client.failures import Kind
-from bot.client.redirects import ACTION_PATH, INIT_PATH, moved_along
+from bot.client.redirects import ACTION_PATH, INIT_PATH, MAX_HOPS, Endpoint
 from bot.client.transport import new_transport
 from bot.errors import ConfigError, ServiceUnavailable
 from bot.verify import recover
@@ -187,6 +198,15 @@ def test_a_service_is_followed_into_tls(clock: FakeClock) -> None:
         assert Talk(plain.url, clock, transport=transport).act().attempts == 2
 
 
+def test_a_redirect_is_followed_at_once_whatever_it_asks_for(clock: FakeClock) -> None:
+    fault = reply(307, b"", ("Location", "/play"), ("Retry-After", "60"))
+    with StandIn(in_order(fault, reply(503, b""))) as here:
+        talk = Talk(here.url, clock)
+        assert talk.act().attempts == 3
+    assert talk.waits[0] == 0
+    assert talk.waits[1] < 60
+
+
 @pytest.mark.parametrize("method", ["init", "act"])
 def test_a_loop_ends(method: str, clock: FakeClock) -> None:
     with StandIn(lambda request, _: moved(request.target)) as here:
@@ -354,18 +374,21 @@ def test_a_redirect_of_init_takes_the_address_of_actions_along(clock: FakeClock)
 
 
 @pytest.mark.parametrize(
-    ("url", "before", "after", "moved_to"),
+    ("before", "after", "moved_to"),
     [
-        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}", f"http://b{INIT_PATH}?x=y", "http://b"),
-        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}", f"http://a/p{INIT_PATH}", "http://a/p"),
-        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}?seed=7", "http://b/other", "http://a"),
-        (f"http://a{ACTION_PATH}", "http://a/other", f"http://b{INIT_PATH}", "http://a"),
+        (f"http://a{INIT_PATH}", f"http://b{INIT_PATH}?x=y", "http://b"),
+        (f"http://a{INIT_PATH}", f"http://a/p{INIT_PATH}", "http://a/p"),
+        (f"http://a{INIT_PATH}?seed=7", "http://b/other", "http://a"),
+        ("http://a/other", f"http://b{INIT_PATH}", "http://a"),
     ],
 )
 def test_an_address_moves_along_where_the_base_alone_changed(
-    url: str, before: str, after: str, moved_to: str
+    before: str, after: str, moved_to: str, clock: FakeClock
 ) -> None:
-    assert moved_along(url, before, after) == f"{moved_to}{ACTION_PATH}"
+    transport = new_transport(clock.stop, Surroundings())
+    action = Endpoint(transport, "POST", f"http://a{ACTION_PATH}")
+    action.move_along(before, after)
+    assert (action.url, action.is_away) == (f"{moved_to}{ACTION_PATH}", False)
 
 
 @pytest.mark.slow
