@@ -148,7 +148,7 @@ class Client:
             raise ConfigError(f"{base_url} is no usable base URL: {exc}") from exc
         self._ends_at = clock.monotonic() + 60 * (limits.max_minutes or math.inf)
         self._retry_after_s: float | None = None
-        """What the last answer asks to wait."""
+        """What the last answer asks to wait, None where it does not or makes no sense."""
 
     @property
     def host(self) -> str:
@@ -206,9 +206,8 @@ class Client:
             try:
                 answered = self._judge(question, self._ask(question, patience))
             except Failure as failure:
-                failure.retry_after_s = self._retry_after_s
                 notice = self._note_failure(question.endpoint, failure)
-                wait_s = patience.wait_after(failure)
+                wait_s = patience.wait_after(failure, self._retry_after_s)
                 yield Failed(attempt, failure, wait_s or 0.0, notice)
                 if wait_s is None:
                     what = f"{question.what} at {self.host}"
@@ -255,7 +254,7 @@ class Client:
         status, headers = response.status_code, response.headers
         if status in STATUSES:
             question.endpoint.follow(response, is_under_way=self._is_under_way)
-        self._retry_after_s = parse_retry_after(headers.get("Retry-After"), self._clock.wall())
+        self._retry_after_s = parse_retry_after(headers.get("Retry-After", ""), self._clock.wall())
         if not 200 <= status < 300:
             raise from_answer(
                 status,
@@ -283,7 +282,7 @@ class Client:
         except Stopped as exc:
             raise Failure(Kind.FINAL, str(exc), error=exc) from exc
         except Unreadable as exc:
-            raise from_unreadable(exc, 200, None, is_under_way=self._is_under_way) from exc
+            raise from_unreadable(exc, 200, "", is_under_way=self._is_under_way) from exc
         except OSError as exc:
             took_s = self._clock.monotonic() - sent_at
             if took_s > timeout_s + SLACK_S:

@@ -72,7 +72,6 @@ def test_a_sensible_retry_after_is_understood(value: str, seconds: float) -> Non
 @pytest.mark.parametrize(
     "value",
     [
-        None,
         "",
         " ",
         "-5",
@@ -95,7 +94,7 @@ def test_a_sensible_retry_after_is_understood(value: str, seconds: float) -> Non
     ],
     ids=lambda value: repr(value)[:32],
 )
-def test_a_retry_after_without_sense_counts_as_not_sent(value: str | None) -> None:
+def test_a_retry_after_without_sense_counts_as_not_sent(value: str) -> None:
     assert parse_retry_after(value, NOW) is None
 
 
@@ -183,6 +182,27 @@ def test_words_of_a_limit_in_any_status_are_about_the_pace(status: int) -> None:
     assert failure(status, b"Rate limit exceeded").kind is Kind.LIMIT
 
 
+@pytest.mark.parametrize("status", [400, 404, 500, 503])
+def test_what_is_said_counts_and_not_what_else_stands_in_the_answer(status: int) -> None:
+    body = b'{"error": "internal error", "help": "see /docs/rate-limits, too many requests"}'
+    assert failure(status, body).kind is Kind.TROUBLE
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b" " * 1980 + b"rate limit exceeded", Kind.LIMIT),
+        (b" " * 2000 + b"rate limit exceeded", Kind.TROUBLE),
+        (b'{"trace": "' + b"x" * 2000 + b'", "error": "rate limit exceeded"}', Kind.LIMIT),
+    ],
+    ids=["first words of a page", "last words of a page", "JSON"],
+)
+def test_words_of_a_limit_count_among_the_first_ones_of_a_page_and_anywhere_in_json(
+    body: bytes, kind: Kind
+) -> None:
+    assert failure(500, body).kind is kind
+
+
 def test_429_is_about_the_pace_whatever_it_says() -> None:
     assert failure(429, b"").kind is Kind.LIMIT
     assert failure(429, PAGE, Content_Type="text/html").kind is Kind.LIMIT
@@ -237,6 +257,8 @@ CHECK: Final = b"<html><title>Just a moment...</title><script src=/cdn/challenge
         (429, b"<p>Vercel Security Checkpoint</p>", "text/html"),
         (503, b"<p>Checking your browser before you go on</p>", "text/html"),
         (503, b"<p>Verify you are human</p>", "TEXT/HTML"),
+        (403, b"\xef\xbb\xbf<title>Just a moment...</title>", "text/html"),
+        (403, b"Just a moment...", "Text/HTML"),
     ],
 )
 def test_a_page_that_asks_for_a_browser_is_known(
@@ -315,6 +337,11 @@ def test_no_token_is_ever_kept(body: bytes) -> None:
     assert token[40:72] not in found.excerpt
 
 
+def test_an_attempt_without_an_answer_has_its_cause_and_no_excerpt() -> None:
+    found = Failure(Kind.TROUBLE, "connection reset")
+    assert (str(found), found.cause, found.excerpt) == ("connection reset", "connection reset", "")
+
+
 def test_a_cause_has_at_most_500_characters() -> None:
     body = json.dumps({"message": "a long word " * 5000}).encode()
     assert len(failure(409, body).cause) <= 500
@@ -359,7 +386,8 @@ def test_json_that_is_not_understood_is_trouble_in_mid_run_where_it_has_no_token
     has_token: bool, is_under_way: bool, kind: Kind
 ) -> None:
     exc = Unreadable("no token", has_token=has_token)
-    assert from_unreadable(exc, 200, {}, is_under_way=is_under_way).kind is kind
+    found = from_unreadable(exc, 201, {}, is_under_way=is_under_way)
+    assert (found.kind, found.status) == (kind, 201)
 
 
 @pytest.mark.parametrize(
@@ -379,10 +407,18 @@ def test_what_came_is_told_by_its_keys_and_their_kinds(shown: object, cause: str
     assert from_unreadable(Unreadable("no token"), 200, shown, is_under_way=False).cause == cause
 
 
-def test_many_long_keys_are_told_in_short() -> None:
-    shown: dict[str, object] = {f"{number}{'x' * 999}": 1 for number in range(999)}
+def test_many_keys_are_told_by_the_first_twelve() -> None:
+    shown: dict[str, object] = {f"key{number}": 1 for number in range(1, 99)}
     cause = from_unreadable(Unreadable("no"), 200, shown, is_under_way=False).cause
-    assert len(cause) < 320
+    named = ", ".join(f"key{number} number" for number in range(1, 13))
+    assert cause == f"no (it has {named})"
+
+
+def test_long_keys_are_told_by_40_characters_and_300_in_all() -> None:
+    shown: dict[str, object] = {f"{number}{'x' * 999}": 1 for number in range(9)}
+    cause = from_unreadable(Unreadable("no"), 200, shown, is_under_way=False).cause
+    assert cause.startswith(f"no (it has 0{'x' * 39} number, 1{'x' * 39} number, ")
+    assert len(cause) == len("no ()") + 300
 
 
 @given(st.integers(100, 999), st.binary(max_size=60), st.text(max_size=20))
