@@ -31,7 +31,6 @@ class Endpoint:
         Raises:
             ValueError: the address is not a usable one.
         """
-        self._transport = transport
         self.request = transport.prepare(method, url)
         """What is sent, again and again."""
         self._home = self.url
@@ -80,17 +79,13 @@ class Endpoint:
             Failure: it names no usable one.
             ConfigError: it is another host's, or not secure where the old one was.
         """
-        location = response.headers.get("Location", "")
         try:
-            usable = location and len(location) <= MAX_LOCATION
-            url = urljoin(self.url, location)
-            after = self._transport.prepare("GET", url).url if usable else None
-        except ValueError:
-            after = None
-        old, new = urlsplit(self.url), urlsplit(after or "")
-        if after is None or new.scheme not in ("http", "https"):
+            after = _resolve(self.url, response.headers.get("Location", ""))
+        except ValueError as exc:
             status = response.status_code
-            raise Failure(Kind.TROUBLE, f"HTTP {status} without a usable Location", status=status)
+            cause = f"HTTP {status} without a usable Location"
+            raise Failure(Kind.TROUBLE, cause, status=status) from exc
+        old, new = urlsplit(self.url), urlsplit(after)
         if old.scheme == "https" and new.scheme != "https":
             raise ConfigError(
                 f"{self.url} redirects to {after:.300}, which is not secure; not followed"
@@ -120,8 +115,24 @@ class Endpoint:
         is_base = old.path.endswith(INIT_PATH) and new.path.endswith(INIT_PATH)
         if before == after or not is_base:
             return
-        base = new._replace(path=new.path.removesuffix(INIT_PATH), query="", fragment="")
-        self.request.url = self._home = base.geturl() + ACTION_PATH
+        base = f"{new.scheme}://{new.netloc}{new.path.removesuffix(INIT_PATH)}"
+        self.request.url = self._home = base + ACTION_PATH
+
+
+def _resolve(url: str, location: str) -> str:
+    """Return the address that a `Location` names in an answer from `url`.
+
+    Raises:
+        ValueError: it is no usable one.
+    """
+    if not 0 < len(location) <= MAX_LOCATION:
+        raise ValueError
+    request = requests.PreparedRequest()
+    request.prepare_url(urljoin(url, location), None)
+    after = str(request.url)
+    if urlsplit(after).scheme not in ("http", "https"):
+        raise ValueError
+    return after
 
 
 def _is_same_site(old: str, new: str) -> bool:
