@@ -22,6 +22,7 @@ from bot.client.failures import (
     Kind,
     beginning,
     from_answer,
+    from_reading,
     from_saying,
     from_unreadable,
     parse_retry_after,
@@ -34,7 +35,6 @@ from bot.client.transport import Transport, describe_error
 from bot.errors import (
     BrokenAnswer,
     ConfigError,
-    Contradiction,
     Stopped,
     TryLater,
     Unreadable,
@@ -44,7 +44,7 @@ from bot.wire.layout import Layout, WireSettings
 from bot.wire.places import find_spec
 from bot.wire.reading import Reading, is_proof, read
 from bot.wire.sayings import saying_in
-from bot.wire.values import brief, parse_json
+from bot.wire.values import parse_json
 from bot.words import count_of
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -332,7 +332,7 @@ class Client:
         if saying is not None and not is_proof(reading, before, after):
             raise from_saying(saying, status, content, is_action=is_action)
         if reading.wrongs:
-            raise _differs(reading, answer, is_action=is_action)
+            raise from_reading(reading, status, content, is_action=is_action)
         last, self._layout = self._layout, reading.layout
         self._pace.note_accepted()
         return Answered(
@@ -382,22 +382,6 @@ class Client:
             self._is_under_way = True
         else:
             self._action.move_along(before, endpoint.url)
-
-
-def _differs(reading: Reading, answer: _Answer, *, is_action: bool) -> Failure:
-    """Return the failure that an answer is which does not hold what it must."""
-    content, status = answer.content, answer.status
-    if is_action:
-        names = ", ".join(reading.differences)
-        cause = f"the answer differs from the prediction: {names}"
-        return Failure(Kind.DIFFERS, cause, status=status, shown=content, reading=reading)
-    wrong = reading.wrongs[0]
-    cause = (
-        f"the answer to init has {wrong.name} {brief(wrong.observed)} where a fresh run has "
-        f"{brief(wrong.predicted)}; the setting wire.ignore lists fields to pass over"
-    )
-    error = Contradiction(cause)
-    return Failure(Kind.DIFFERS, cause, status=status, shown=content, error=error)
 
 
 def _explain(exc: OSError) -> str:

@@ -21,7 +21,7 @@ from bot.errors import (
 )
 from bot.wire.reading import Reading, observed_in
 from bot.wire.sayings import About, Saying, is_about_limit, saying_of_error
-from bot.wire.values import excerpt, parse_json
+from bot.wire.values import brief, excerpt, parse_json
 
 MAX_CAUSE: Final = 500
 """Characters of a cause that are shown and written down."""
@@ -197,6 +197,19 @@ def from_unreadable(exc: Unreadable, status: int, shown: object, *, is_under_way
     kind = Kind.UNREADABLE if is_final else Kind.TROUBLE
     what = f" ({_describe_keys(shown)})" if isinstance(shown, dict) else ""
     return Failure(kind, f"{exc}{what}", status=status, shown=shown)
+
+
+def from_reading(reading: Reading, status: int, shown: object, *, is_action: bool) -> Failure:
+    """Return the failure that an answer is which is whole, and does not hold what it must."""
+    if is_action:
+        cause = f"the answer differs from the prediction: {', '.join(reading.differences)}"
+        return Failure(Kind.DIFFERS, cause, status=status, shown=shown, reading=reading)
+    wrong = reading.wrongs[0]
+    cause = (
+        f"the answer to init has {wrong.name} {brief(wrong.observed)} where a fresh run has "
+        f"{brief(wrong.predicted)}; the setting wire.ignore lists fields to pass over"
+    )
+    return Failure(Kind.DIFFERS, cause, status=status, shown=shown, error=Contradiction(cause))
 
 
 def _describe_keys(answer: dict[str, object]) -> str:

@@ -13,6 +13,7 @@ from bot.client.failures import (
     Failure,
     Kind,
     from_answer,
+    from_reading,
     from_saying,
     from_unreadable,
     parse_retry_after,
@@ -430,7 +431,7 @@ def test_an_answer_of_any_status_is_a_failure_with_a_cause(
     assert found.cause.startswith(f"HTTP {status}")
 
 
-# Verdicts
+# Answers that differ
 
 READING: Final = Reading(
     "token",
@@ -439,6 +440,27 @@ READING: Final = Reading(
     frozenset(),
     frozenset(),
 )
+
+
+def test_an_answer_to_an_action_that_differs_names_the_fields() -> None:
+    found = from_reading(READING, 201, {"a": 1}, is_action=True)
+    assert (found.kind, found.status, found.excerpt) == (Kind.DIFFERS, 201, '{"a": 1}')
+    assert found.cause == "the answer differs from the prediction: score, lives"
+    assert type(found.verdict("flip 2", 2)) is Diverged
+
+
+def test_an_answer_to_init_that_differs_names_the_first_field_and_the_way_to_pass_over_it() -> None:
+    found = from_reading(READING, 201, {"a": 1}, is_action=False)
+    assert (found.kind, found.status, found.excerpt) == (Kind.DIFFERS, 201, '{"a": 1}')
+    assert found.cause == (
+        "the answer to init has score None where a fresh run has 430; "
+        "the setting wire.ignore lists fields to pass over"
+    )
+    verdict = found.verdict("init", 2)
+    assert (type(verdict), str(verdict)) == (Contradiction, found.cause)
+
+
+# Verdicts
 
 
 @pytest.mark.parametrize(
