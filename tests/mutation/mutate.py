@@ -45,6 +45,8 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "run": ("test_run", "test_verify"),
     "verify": ("test_verify", "test_run"),
     "client/failures": ("client/test_failures", "client/test_patience", "client/test_client"),
+    "client/patience": ("client/test_patience", "client/test_client"),
+    "client/redirects": ("client/test_redirects",),
     "replay": ("test_replay", "test_audit", "test_watch", "test_runs"),
 }
 """What is mutated, and the tests that should notice."""
