@@ -240,11 +240,12 @@ class _Garlands:
             (path, value)
             for path in last.garlands
             if path not in self.right
+            and settings.paths.get(GARLAND, path) == path
             and not settings.ignores(path)
             and (value := look_up(answer, path)) is not MISSING
         ]
         for path, value in known:
-            is_named = field_spelled(path[-1]) == GARLAND or GARLAND in settings.paths
+            is_named = field_spelled(path[-1]) == GARLAND
             is_copy = not is_proven and is_same(value, was)
             if self.right and (not is_named or is_copy):
                 self.others.append(path[:-1])

@@ -540,6 +540,70 @@ def test_what_stands_beside_another_garland_is_of_another_state() -> None:
     }
 
 
+TWICE: Final = {"token": "x", "garland": START, "pennants": START, "start": START}
+"""An answer to `init` with the garland at three places, one of them without its name."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({}, []),
+        ({"pennants": [3, 2, 1]}, ["pennants"]),
+        ({"pennants": [1, 2, 3], "start": [3, 2, 1]}, []),
+        ({"garland": START, "start": [1, 2, 3]}, []),
+        ({"garland": START}, ["garland", "pennants", "start"]),
+    ],
+    ids=str,
+)
+def test_of_the_places_that_held_the_first_garland_some_may_keep_it_after_the_first_move(
+    changes: dict[str, object], wrong: list[str]
+) -> None:
+    answer = {**TWICE, "token": "y", "garland": [1, 2, 3], **changes}
+    reading = then(answer, first(TWICE).layout)
+    assert [".".join(found.path) for found in reading.wrongs] == wrong
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["compared", "ignored"])
+def test_a_place_of_the_name_that_was_right_has_to_stay_right(ignored: bool) -> None:
+    moved = {**TWICE, "token": "y", "garland": [1, 2, 3], "pennants": [1, 2, 3]}
+    layout = then(moved, first(TWICE).layout).layout
+    later = {**moved, "garland": [*LATER.garland]}
+    wire = WireSettings(ignore=frozenset({"pennants"} if ignored else ()))
+    reading = read(later, LATER, PREDICTED, layout, sent="y", settings=wire)
+    found = [wrong.path for wrong in reading.wrongs]
+    assert found == ([] if ignored else [("pennants",)])
+
+
+def test_where_a_setting_says_where_the_garland_is_no_other_place_counts() -> None:
+    layout = first(TWICE).layout
+    wire = WireSettings({"garland": ("rows", "hung")})
+    answer = {"token": "y", "garland": [3, 2, 1], "rows": {"hung": [1, 2, 3]}}
+    assert then(answer, layout, wire).wrongs == ()
+    wrong = {**answer, "rows": {"hung": [3, 2, 1]}}
+    layout = then(answer, layout, wire).layout
+    (found,) = read(wrong, PREDICTED, FRESH, layout, sent="x", settings=wire).wrongs
+    assert found.path == ("rows", "hung")
+
+
+def test_what_stands_beside_a_garland_that_stayed_is_of_another_state() -> None:
+    history = {"first": {"start": START, "turn": 0}, "now": {"leaves": 3}}
+    answer = {"token": "x", "garland": START, "history": history}
+    layout = first(answer).layout
+    assert layout.fields["turn"] == (("history", "first", "turn"),)
+    reading = then({**answer, "token": "y", "garland": [1, 2, 3]}, layout)
+    assert reading.wrongs == ()
+    assert reading.right == {"garland", "leaves"}
+
+
+def test_however_deep_it_stands_what_is_beside_the_garland_counts() -> None:
+    deep = {"state": {"garland": START, "leaves": 2}}
+    (wrong,) = first({"token": "x", "data": deep}).wrongs
+    assert wrong.path == ("data", "state", "leaves")
+    worse = {"garland": START, "leaves": 2, "n": 9}
+    (wrong,) = first({"token": "x", "data": {"a": worse, "b": deep["state"]}}).wrongs
+    assert wrong.path == ("data", "b", "leaves")
+
+
 def test_where_the_garland_cannot_be_read_its_place_is_where_the_state_is() -> None:
     beads = [{"face": "sun"}]
     answer = {"token": "x", "now": {"pennants": beads, "score": 0, "leaves": 3}}
