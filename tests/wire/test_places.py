@@ -7,7 +7,7 @@ import pytest
 from bot import rules
 from bot.wire.fields import expectation, legal_actions, public_fields
 from bot.wire.layout import Layout, WireSettings
-from bot.wire.places import Place, Places, TokenPlace, collect
+from bot.wire.places import MAX_TOKEN, Place, Places, TokenPlace, choose_token, collect
 
 FRESH: Final = rules.fresh()
 START: Final = [-2, -1, 3]
@@ -62,3 +62,31 @@ def test_a_text_of_32_characters_under_any_name_may_be_the_token(length: int) ->
 def test_what_follows_a_value_that_is_left_out_is_found(name: str) -> None:
     found = found_in({name: START, "state": public_fields(FRESH)})
     assert [place.path for place in found.garlands] == [("state", "garland")]
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "is_taken"),
+    [
+        ("token", 1, True),
+        ("gameToken", 1, True),
+        ("state", 15, False),
+        ("state", 16, True),
+        ("next", 15, False),
+        ("next", 16, True),
+        ("token", MAX_TOKEN, True),
+        ("token", MAX_TOKEN + 1, False),
+    ],
+)
+def test_a_name_that_may_be_of_something_else_has_a_token_of_16_characters(
+    name: str, length: int, is_taken: bool
+) -> None:
+    tokens = found_in({name: "x" * length}).tokens
+    assert (choose_token(tokens, Layout(), "") is not None) is is_taken
+
+
+def test_of_several_tokens_the_one_is_taken_that_stands_where_the_last_one_did() -> None:
+    tokens = found_in({"stateToken": "1", "data": {"token": "2"}}).tokens
+    for place in (("stateToken",), ("data", "token")):
+        token = choose_token(tokens, Layout(token=place), "")
+        assert token is not None
+        assert token.path == place

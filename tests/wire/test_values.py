@@ -185,6 +185,7 @@ def test_json_that_is_read_is_what_was_written(value: object) -> None:
         (1.0, 1),
         (-0.0, 0),
         (1e15, 10**15),
+        (2.0**53 - 1, 2**53 - 1),
         ("playing", "playing"),
         (None, None),
         (False, False),
