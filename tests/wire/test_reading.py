@@ -53,7 +53,7 @@ LATER: Final = rules.apply(PREDICTED, rules.NEXT_BOARD)
 
 def first(answer: object, wire: WireSettings = PLAINLY) -> Reading:
     """Read an answer to `init`."""
-    return read(answer, FRESH, None, Layout(), settings=wire)
+    return read(answer, FRESH, None, Layout(), sent="", settings=wire)
 
 
 LAYOUT: Final = first(INIT).layout
@@ -191,10 +191,22 @@ def test_a_garland_that_cannot_be_read_is_passed_over_where_the_score_is_right(
         first({"stateToken": "x", "garland": garland, "leaves": 3})
 
 
-@pytest.mark.parametrize("answer", [None, [], [INIT], "x", 7, True, 1.5], ids=repr)
-def test_an_answer_that_is_no_object_cannot_be_read(answer: object) -> None:
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (None, "null"),
+        ([], "a list"),
+        ([INIT], "a list"),
+        ("x", "a text"),
+        (7, "an integer"),
+        (True, "a boolean"),
+        (1.5, "a fraction"),
+    ],
+    ids=["null", "empty list", "list", "text", "integer", "boolean", "fraction"],
+)
+def test_an_answer_that_is_no_object_cannot_be_read(answer: object, kind: str) -> None:
     for reader in (first, then):
-        with pytest.raises(Unreadable, match=r"^the answer is .*, not an object$"):
+        with pytest.raises(Unreadable, match=rf"^the answer is {kind}, not an object$"):
             reader(answer)
 
 
@@ -635,6 +647,29 @@ def test_of_several_places_with_the_garland_the_one_with_all_right_is_the_state(
     assert reading.layout.fields["score"] == (("b", "inner", "score"),)
     above = {"token": "x", "b": {"turn": 9, "inner": right}, "a": {"turn": 0, "inner": right}}
     assert first(above).layout.fields["turn"] == (("a", "turn"),)
+
+
+RIGHT: Final = {"score": 0, "leaves": 3, "par": 9}
+"""Two right fields and a wrong one."""
+
+
+@pytest.mark.parametrize(
+    ("states", "wrong"),
+    [
+        ({"a": {**RIGHT, "turn": 0}, "b": RIGHT}, "a"),
+        ({"a": RIGHT, "b": {**RIGHT, "turn": 0}}, "b"),
+        ({"a": {"par": 9, "n": 9, "score": 5}, "b": RIGHT}, "b"),
+        ({"a": {"inner": RIGHT}, "b": RIGHT}, "b"),
+        ({"a": RIGHT, "b": RIGHT}, "a"),
+        ({"b": RIGHT, "a": RIGHT}, "b"),
+    ],
+    ids=str,
+)
+def test_without_a_garland_the_object_with_most_right_fields_is_the_state(
+    states: dict[str, object], wrong: str
+) -> None:
+    reading = first({"token": "x", "data": states})
+    assert [found.path for found in reading.wrongs] == [("data", wrong, "par")]
 
 
 def test_a_difference_is_told_in_a_few_words() -> None:
