@@ -442,6 +442,7 @@ def test_the_last_answer_needs_no_token(token: object, carried: str | None) -> N
         ({"result": {"score": 215}}, True),
         ({"ok": True}, False),
         ({"leaves": 3}, False),
+        ({"garland": [1, 2, 3]}, False),
     ],
     ids=str,
 )
@@ -454,6 +455,27 @@ def test_a_summary_at_the_end_says_how_it_ended(summary: dict[str, object], is_t
     else:
         with pytest.raises(Unreadable):
             read(summary, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+
+
+def test_a_last_answer_with_a_token_may_say_no_more_than_that_it_is_over() -> None:
+    banked = rules.apply(PREDICTED, rules.BANK)
+    answer = {"stateToken": "the last", "gameOver": True}
+    reading = read(answer, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+    assert (reading.token, reading.right) == ("the last", {"gameOver"})
+
+
+def test_an_answer_needs_the_garland_or_the_score_and_the_settings_can_name_them() -> None:
+    told = (
+        "the answer has neither the garland nor the score to check it by; the settings "
+        "wire.garland and wire.score name their paths"
+    )
+    with pytest.raises(Unreadable) as caught:
+        then({"stateToken": "the next", "gameOver": False, "leaves": 3})
+    assert (str(caught.value), caught.value.has_token) == (told, True)
+    banked = rules.apply(PREDICTED, rules.BANK)
+    with pytest.raises(Unreadable) as caught:
+        read({"leaves": 3}, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+    assert (str(caught.value), caught.value.has_token) == (told, False)
 
 
 @pytest.mark.parametrize(
