@@ -104,7 +104,7 @@ def read(
     before: State | None,
     last: Layout,
     *,
-    sent: str = "",
+    sent: str,
     settings: WireSettings,
 ) -> Reading:
     """Read an answer that must hold the state `after`.
@@ -114,7 +114,7 @@ def read(
         after: what the rules predict; a fresh run's for `init`.
         before: the state that the action was sent from; None for `init`.
         last: the layout of the answer before; an empty one for `init`.
-        sent: the token that was sent.
+        sent: the token that was sent; "" for `init`.
         settings: what the user says of it.
 
     Raises:

@@ -37,6 +37,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "wire": (
         "wire/test_fields",
         "wire/test_layout",
+        "wire/test_places",
         "wire/test_reading",
         "wire/test_sayings",
         "wire/test_values",

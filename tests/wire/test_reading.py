@@ -53,7 +53,7 @@ LATER: Final = rules.apply(PREDICTED, rules.NEXT_BOARD)
 
 def first(answer: object, wire: WireSettings = PLAINLY) -> Reading:
     """Read an answer to `init`."""
-    return read(answer, FRESH, None, Layout(), settings=wire)
+    return read(answer, FRESH, None, Layout(), sent="", settings=wire)
 
 
 LAYOUT: Final = first(INIT).layout
@@ -191,10 +191,22 @@ def test_a_garland_that_cannot_be_read_is_passed_over_where_the_score_is_right(
         first({"stateToken": "x", "garland": garland, "leaves": 3})
 
 
-@pytest.mark.parametrize("answer", [None, [], [INIT], "x", 7, True, 1.5], ids=repr)
-def test_an_answer_that_is_no_object_cannot_be_read(answer: object) -> None:
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (None, "null"),
+        ([], "a list"),
+        ([INIT], "a list"),
+        ("x", "a text"),
+        (7, "an integer"),
+        (True, "a boolean"),
+        (1.5, "a fraction"),
+    ],
+    ids=["null", "empty list", "list", "text", "integer", "boolean", "fraction"],
+)
+def test_an_answer_that_is_no_object_cannot_be_read(answer: object, kind: str) -> None:
     for reader in (first, then):
-        with pytest.raises(Unreadable, match=r"^the answer is .*, not an object$"):
+        with pytest.raises(Unreadable, match=rf"^the answer is {kind}, not an object$"):
             reader(answer)
 
 
@@ -430,6 +442,7 @@ def test_the_last_answer_needs_no_token(token: object, carried: str | None) -> N
         ({"result": {"score": 215}}, True),
         ({"ok": True}, False),
         ({"leaves": 3}, False),
+        ({"garland": [1, 2, 3]}, False),
     ],
     ids=str,
 )
@@ -442,6 +455,27 @@ def test_a_summary_at_the_end_says_how_it_ended(summary: dict[str, object], is_t
     else:
         with pytest.raises(Unreadable):
             read(summary, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+
+
+def test_a_last_answer_with_a_token_may_say_no_more_than_that_it_is_over() -> None:
+    banked = rules.apply(PREDICTED, rules.BANK)
+    answer = {"stateToken": "the last", "gameOver": True}
+    reading = read(answer, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+    assert (reading.token, reading.right) == ("the last", {"gameOver"})
+
+
+def test_an_answer_needs_the_garland_or_the_score_and_the_settings_can_name_them() -> None:
+    told = (
+        "the answer has neither the garland nor the score to check it by; the settings "
+        "wire.garland and wire.score name their paths"
+    )
+    with pytest.raises(Unreadable) as caught:
+        then({"stateToken": "the next", "gameOver": False, "leaves": 3})
+    assert (str(caught.value), caught.value.has_token) == (told, True)
+    banked = rules.apply(PREDICTED, rules.BANK)
+    with pytest.raises(Unreadable) as caught:
+        read({"leaves": 3}, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+    assert (str(caught.value), caught.value.has_token) == (told, False)
 
 
 @pytest.mark.parametrize(
@@ -635,6 +669,29 @@ def test_of_several_places_with_the_garland_the_one_with_all_right_is_the_state(
     assert reading.layout.fields["score"] == (("b", "inner", "score"),)
     above = {"token": "x", "b": {"turn": 9, "inner": right}, "a": {"turn": 0, "inner": right}}
     assert first(above).layout.fields["turn"] == (("a", "turn"),)
+
+
+RIGHT: Final = {"score": 0, "leaves": 3, "par": 9}
+"""Two right fields and a wrong one."""
+
+
+@pytest.mark.parametrize(
+    ("states", "wrong"),
+    [
+        ({"a": {**RIGHT, "turn": 0}, "b": RIGHT}, "a"),
+        ({"a": RIGHT, "b": {**RIGHT, "turn": 0}}, "b"),
+        ({"a": {"par": 9, "n": 9, "score": 5}, "b": RIGHT}, "b"),
+        ({"a": {"inner": RIGHT}, "b": RIGHT}, "b"),
+        ({"a": RIGHT, "b": RIGHT}, "a"),
+        ({"b": RIGHT, "a": RIGHT}, "b"),
+    ],
+    ids=str,
+)
+def test_without_a_garland_the_object_with_most_right_fields_is_the_state(
+    states: dict[str, object], wrong: str
+) -> None:
+    reading = first({"token": "x", "data": states})
+    assert [found.path for found in reading.wrongs] == [("data", wrong, "par")]
 
 
 def test_a_difference_is_told_in_a_few_words() -> None:

@@ -126,8 +126,9 @@ def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
         b'{"a":' * 400 + b"1" + b"}" * 400,
         b'{"a": [' * 60 + b"1" + b"]}" * 60,
         b"[" * 100_000,
+        b" \n" + b"[" * 101 + b"]" * 101,
     ],
-    ids=["101 deep", "400 deep", "of both kinds", "100,000 deep"],
+    ids=["101 deep", "400 deep", "of both kinds", "100,000 deep", "below spaces"],
 )
 def test_what_is_nested_more_than_100_deep_cannot_be_understood(body: bytes) -> None:
     with pytest.raises(Unreadable, match=r"^the answer is JSON nested too deeply to read$"):
@@ -185,6 +186,7 @@ def test_json_that_is_read_is_what_was_written(value: object) -> None:
         (1.0, 1),
         (-0.0, 0),
         (1e15, 10**15),
+        (2.0**53 - 1, 2**53 - 1),
         ("playing", "playing"),
         (None, None),
         (False, False),
