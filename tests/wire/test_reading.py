@@ -461,7 +461,8 @@ def test_a_last_answer_with_a_token_may_say_no_more_than_that_it_is_over() -> No
     banked = rules.apply(PREDICTED, rules.BANK)
     answer = {"stateToken": "the last", "gameOver": True}
     reading = read(answer, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
-    assert (reading.token, reading.right) == ("the last", {"gameOver"})
+    assert reading.token == "the last"
+    assert reading.right == {"gameOver"}
 
 
 def test_an_answer_needs_the_garland_or_the_score_and_the_settings_can_name_them() -> None:
