@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.journal.files import open_plain, put_in_place
+from bot.journal.files import NotPlain, open_plain, put_in_place
 
 
 def fifo(folder: Path) -> Path:
@@ -161,3 +162,39 @@ def test_what_is_no_plain_file_is_left_in_its_place(
     with pytest.raises(OSError, match="not a plain file"):
         put_in_place(path, b"content")
     assert (path.stat().st_ino, path.stat().st_mode) == (before.st_ino, before.st_mode)
+
+
+def test_no_file_is_put_in_place_of_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"theirs")
+    link.symlink_to(target)
+    with pytest.raises(NotPlain, match="a link, not a plain file") as caught:
+        put_in_place(link, b"ours")
+    assert caught.value.filename == str(link)
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"theirs")
+
+
+def refuse(number: int) -> Callable[..., None]:
+    """Return what does nothing but fail with an error of the system."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_a_disk_without_modes_takes_a_file_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fchmod", refuse(errno.EPERM))
+    put_in_place(tmp_path / "file", b"content", 0o644)
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+def test_the_error_that_is_told_is_the_first_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "replace", refuse(errno.EIO))
+    monkeypatch.setattr(Path, "unlink", refuse(errno.EACCES))
+    with pytest.raises(OSError, match="Input/output error"):
+        put_in_place(tmp_path / "file", b"content")

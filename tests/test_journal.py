@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import json
 import os
+import random
 import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 from calls import told
@@ -21,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot import rules
-from bot.errors import JournalError, NotAJournal
+from bot.errors import JournalError, NotAJournal, UsageError
 from bot.journal import events, folder, reader, writer
 from bot.journal.events import EVENT_NAMES, Event
 from bot.journal.folder import journal_path, journals, new_run_id, newest, parse_run_id
@@ -1075,7 +1077,192 @@ def test_the_last_start_has_the_latest_name_though_the_clock_was_set_back_since(
     assert folder.last_start(tmp_path, "http://local") == expected
 
 
+# What goes wrong at the beginning
+
+
+def refuse(error: OSError) -> Callable[..., None]:
+    """Return what does nothing but fail."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_a_journal_that_cannot_be_made_is_told_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = PermissionError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr(writer, "open_plain", refuse(error))
+    path = tmp_path / "j"
+    with told(JournalError, f"cannot make the journal {path}: Permission denied"):
+        writer.create(path, lambda: NOON)
+
+
+def test_a_journal_that_cannot_be_cut_is_told_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j"
+    whole = write_lines(path, [EXAMPLES["run.started"]])
+    monkeypatch.setattr(os, "ftruncate", refuse(OSError(errno.EIO, "Input/output error")))
+    with told(JournalError, f"cannot resume the journal {path}: Input/output error"):
+        writer.reopen(path, len(whole), 1, lambda: NOON)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_of_a_first_line_that_cannot_be_written_that_alone_is_told(
+    is_removed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j"
+    journal = writer.create(path, lambda: NOON)
+    if is_removed:
+        path.unlink()
+    else:
+        monkeypatch.setattr(Path, "unlink", refuse(OSError(errno.EACCES, "Permission denied")))
+    with pytest.raises(JournalError, match=r"cannot write the journal .*: a line of"):
+        journal.write(events.RunAbandoned("x" * (reader.MAX_LINE + 1)))
+    journal.close()
+
+
+# Finding journals
+
+
+def test_a_file_that_is_listed_and_not_there_counts_as_it_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_journal(tmp_path, RUN, [started(RUN)])
+
+    def lose(_: Path) -> Entry:
+        raise NotAJournal("gone") from FileNotFoundError()
+
+    monkeypatch.setattr(folder, "first_entry", lose)
+    assert newest(tmp_path, "http://local", 7) == path
+
+
+def test_what_takes_the_place_of_a_file_that_goes_meanwhile_goes_by_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = write_journal(tmp_path, RUN, [started(RUN)])
+    ahead = "20261202T000000Z-seed7-0000"
+    write_journal(tmp_path, ahead, [started(ahead), EXAMPLES["run.ended"]])
+    goes = write_journal(tmp_path, LATER_RUN, [started(LATER_RUN)])
+    first_entry = folder.first_entry
+
+    def lose(path: Path) -> Entry | None:
+        goes.unlink(missing_ok=True)
+        if path == goes:
+            raise NotAJournal("gone") from FileNotFoundError()
+        return first_entry(path)
+
+    monkeypatch.setattr(folder, "first_entry", lose)
+    assert newest(tmp_path, "http://local", 7, NOON) == ours
+
+
+def test_tomorrow_is_told_by_the_time_of_greenwich(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            assert tz is UTC
+            return cls.fromisoformat(NOON.isoformat())
+
+    monkeypatch.setattr(folder, "datetime", Clock)
+    assert folder.dated_ahead(tmp_path) == []
+
+
+def test_a_run_that_cannot_be_read_is_not_a_finished_one(tmp_path: Path) -> None:
+    assert not folder.is_surely_finished(tmp_path / "missing")
+
+
+def test_a_journal_is_found_as_it_was_named_but_for_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_journal(tmp_path, RUN, [started(RUN)])
+    named = Path(path.name)
+    assert folder.find(tmp_path, str(named)) == named
+    Path("link").symlink_to(named)
+    assert folder.find(tmp_path, "link") == path.resolve()
+    with told(UsageError, "--seed says which run is the latest; it does not go with 'link'"):
+        folder.find(tmp_path, "link", seed=7)
+    with told(
+        UsageError, f"--seed says which run is the latest; it does not go with {'x' * 200!r}"
+    ):
+        folder.find(tmp_path, "x" * 300, seed=7)
+
+
+@pytest.mark.parametrize("numbers", [(1, 2), (2, 1)], ids=str)
+def test_of_two_starts_in_a_second_the_later_line_is_the_last(
+    numbers: tuple[int, int], tmp_path: Path
+) -> None:
+    for number, moment in zip(numbers, (NOON, NOON + timedelta(seconds=1)), strict=True):
+        name = f"{RUN[:-1]}{number}"
+        write_lines(journal_path(tmp_path, name), [started(name)], moment)
+    found = folder.last_start(tmp_path, "http://local")
+    assert found is not None
+    assert found.run_id == f"{RUN[:-1]}{numbers[1]}"
+
+
 # Packed files
+
+
+class Sized(io.BytesIO):
+    """A file of which no more may be read at a time than a block."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert size is not None
+        assert 0 < size <= 2**16
+        return super().read(size)
+
+
+TWO_LINES: Final = b'{"a":1}\n{"b":2}\n'
+
+
+@pytest.mark.parametrize(
+    "after",
+    [b"", b"\0" * 600, b"XXX", b"\0" * 600 + b"XXX", gzip.compress(b"more\n")[:10]],
+    ids=["nothing", "padding", "garbage", "padded garbage", "a member cut off"],
+)
+def test_what_follows_a_gzipped_journal_is_read_as_it_is(after: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "j.gz"
+    path.write_bytes(gzip.compress(TWO_LINES) + after)
+    *whole, last = [*read_lines(path), None]
+    rest = after.lstrip(b"\0")
+    if rest:
+        last = whole.pop()
+        assert last == RawLine(3, rest, len(TWO_LINES) + len(rest), is_whole=False)
+    assert b"".join(line.text for line in whole) == TWO_LINES
+    assert [line.is_whole for line in whole] == [True, True]
+
+
+def test_a_gzipped_file_is_read_block_by_block() -> None:
+    content = random.Random(7).randbytes(300_000)
+    packed = Sized(gzip.compress(content) + gzip.compress(content) + b"X" * 100_000)
+    unpacked = io.BufferedReader(reader._Unpacked(packed))
+    assert unpacked.read() == content * 2
+
+
+def test_of_a_long_rest_no_more_is_kept_than_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "j.gz"
+    path.write_bytes(gzip.compress(TWO_LINES) + b"X" * (reader.MAX_LINE + 2**20))
+    last = [*read_lines(path)][-1]
+    assert reader.MAX_LINE <= len(last.text) <= reader.MAX_LINE + 2**16
+
+
+def test_a_file_that_is_cut_off_in_its_first_bytes_is_no_journal(tmp_path: Path) -> None:
+    path = tmp_path / "j.gz"
+    for length in (4, 9, 10):
+        path.write_bytes(gzip.compress(TWO_LINES)[:length])
+        with told(NotAJournal, f"cannot read {path}: it cannot be unpacked"):
+            [*read_lines(path)]
+
+
+def test_the_end_of_a_line_is_known_after_one_that_is_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    long = b"x" * (reader.MAX_LINE + 200_000) + b"\n"
+    path.write_bytes(b"{}\n" + long + b"{}\n")
+    assert [line.end for line in read_lines(path)] == [3, 3 + len(long), 6 + len(long)]
 
 
 @pytest.mark.parametrize("name", ["j.jsonl", "j.jsonl.gz"])
@@ -1142,6 +1329,20 @@ def test_a_file_of_any_size_and_depth_does_not_keep_the_others_from_being_found(
     assert folder.last_start(tmp_path, "http://local") == started(LATER_RUN)
 
 
+def test_a_line_that_is_nested_too_deep_is_told_by_its_beginning() -> None:
+    with pytest.raises(LineError) as caught:
+        parse(b"[" * 121 + b"]" * 121 + b"\n")
+    assert str(caught.value) == (
+        f"line is '{'[' * 40}', expected a JSON object of at most 120 levels"
+    )
+
+
+@pytest.mark.parametrize(("length", "shown"), [(78, "x" * 78), (79, "x" * 76 + "...")])
+def test_what_is_told_of_a_value_has_at_most_80_characters(length: int, shown: str) -> None:
+    said = str(LineError("field", "x" * length, "less"))
+    assert said == f"field is '{shown}{chr(39) if length == 78 else ''}, expected less"
+
+
 def test_brackets_in_a_text_are_no_levels() -> None:
     text = json.dumps('["\\' * 1000)
     for spec in (text, "[" + "[]," * 1000 + "1]"):
@@ -1167,7 +1368,7 @@ def test_a_journal_of_a_newer_format_is_said_to_be_one(tmp_path: Path) -> None:
     )
     with pytest.raises(reader.NewerFormat) as caught:
         parse(line)
-    assert str(caught.value) == text
+    assert (str(caught.value), caught.value.field) == (text, "journal_version")
     path = journal_path(tmp_path, LATER_RUN)
     path.write_bytes(line)
     write_journal(tmp_path, RUN, [started(RUN)])

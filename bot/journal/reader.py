@@ -171,13 +171,18 @@ def is_compressed(path: Path) -> bool:
         return isinstance(stream.raw, _Unpacked)
 
 
+def _new_unpacker() -> Any:
+    """Return what unpacks one member of a gzipped file."""
+    return zlib.decompressobj(wbits=31)
+
+
 class _Unpacked(io.RawIOBase):
     """What a gzipped file holds, up to where it is whole; the standard library's stops there."""
 
     def __init__(self, packed: BinaryIO) -> None:
         """Begin at the first member of `packed`."""
         self._packed = packed
-        self._unpacker = zlib.decompressobj(wbits=31)
+        self._unpacker = _new_unpacker()
         self._input = b""
         self.rest = b""
         """The bytes at the end of the file that brought nothing: broken, cut off, or no member."""
@@ -198,7 +203,7 @@ class _Unpacked(io.RawIOBase):
             try:
                 held = self._unpacker.decompress(taken, len(buffer))
             except zlib.error:
-                self._unpacker = zlib.decompressobj(wbits=31)
+                self._unpacker = _new_unpacker()
                 self._end_with(taken)
                 return 0
             self._input = self._unpacker.unconsumed_tail or self._unpacker.unused_data
@@ -217,7 +222,7 @@ class _Unpacked(io.RawIOBase):
             if not self._input.startswith(GZIP):
                 self._end_with(self._input)
                 return False
-            self._unpacker = zlib.decompressobj(wbits=31)
+            self._unpacker = _new_unpacker()
         self._input = self._input or self._packed.read(_BLOCK)
         return bool(self._input)
 
@@ -280,9 +285,9 @@ def _last_bytes(path: Path) -> bytes:
 def _last_member(tail: bytes) -> bytes:
     """Return what the last member of a gzipped file holds; empty where it is not in `tail`."""
     for member in reversed([*_MEMBER.finditer(tail)]):
-        unpacker = zlib.decompressobj(wbits=31)
+        unpacker = _new_unpacker()
         try:
-            held = unpacker.decompress(tail[member.start() :], TAIL)
+            held: bytes = unpacker.decompress(tail[member.start() :], TAIL)
         except zlib.error:
             continue
         if unpacker.eof:
