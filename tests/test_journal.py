@@ -1329,6 +1329,12 @@ def test_a_file_of_any_size_and_depth_does_not_keep_the_others_from_being_found(
     assert folder.last_start(tmp_path, "http://local") == started(LATER_RUN)
 
 
+@pytest.mark.parametrize("version", ["0", "-1", "1.0", "true", '"1"'])
+def test_a_journal_of_an_unheard_of_format_is_none(version: str) -> None:
+    with pytest.raises(LineError, match=r"^journal_version is .*, expected 1$"):
+        parse(a_first_line(journal_version=version))
+
+
 def test_a_line_that_is_nested_too_deep_is_told_by_its_beginning() -> None:
     with pytest.raises(LineError) as caught:
         parse(b"[" * 121 + b"]" * 121 + b"\n")

@@ -178,11 +178,6 @@ def _kind(text: str, *types: type, test: Callable[[Any], object] = lambda _: Tru
     return Kind(text, frozenset(types), test)
 
 
-def _one_of(*choices: str | int) -> Kind:
-    text = " or ".join(map(repr, choices))
-    return _kind(text, *map(type, choices), test=frozenset(choices).__contains__)
-
-
 def _nullable(kind: Kind) -> Kind:
     return _kind(
         f"{kind.text} or null",
@@ -210,7 +205,7 @@ FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
     "run.started": (
         RunStarted,
         {
-            "journal_version": _one_of(JOURNAL_VERSION),
+            "journal_version": _kind(str(JOURNAL_VERSION), int, test=JOURNAL_VERSION.__eq__),
             "run_id": _SHORT,
             "bot_version": _SHORT,
             "base_url": _SHORT,
