@@ -51,8 +51,32 @@ def test_what_is_no_plain_file_is_refused_by_its_kind_at_once(
     make: Callable[[Path], Path], kind: str, flags: int, tmp_path: Path
 ) -> None:
     path = make(tmp_path)
-    with pytest.raises(OSError, match=f"{kind}, not a plain file"):
+    with pytest.raises(NotPlain) as caught:
         open_plain(path, flags)
+    assert (caught.value.strerror, caught.value.filename) == (
+        f"{kind}, not a plain file",
+        str(path),
+    )
+    assert caught.value.errno == errno.EINVAL
+
+
+def test_what_comes_while_it_is_opened_is_looked_at_once_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fifo(tmp_path)
+    monkeypatch.setattr(Path, "stat", refuse(errno.ENOENT))
+    with pytest.raises(NotPlain, match="a FIFO, not a plain file") as caught:
+        open_plain(path, os.O_RDWR)
+    assert caught.value.filename == str(path)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"], ids=ascii)
+def test_a_name_that_no_file_can_have_is_told(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with pytest.raises(OSError, match="not a name that a file can have") as caught:
+        open_plain(path)
+    told = (caught.value.errno, caught.value.strerror, caught.value.filename)
+    assert told == (errno.EINVAL, "not a name that a file can have", str(path))
 
 
 @pytest.mark.parametrize("flags", FLAGS, ids=["read", "both", "make", "append"])

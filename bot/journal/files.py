@@ -42,13 +42,8 @@ def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
         OSError: it cannot be opened.
     """
     try:
-        try:
-            found = path.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            if not flags & os.O_CREAT:
-                raise
-        else:
-            _check_kind(path, found.st_mode)
+        with suppress(FileNotFoundError):  # it is to be made, or else opening it says so
+            _check_kind(path, path.stat(follow_symlinks=False).st_mode)
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, MODE)
     except ValueError as exc:  # a NUL, or what the system's encoding does not know
         raise OSError(errno.EINVAL, "not a name that a file can have", str(path)) from exc
@@ -91,9 +86,8 @@ def put_in_place(path: Path, content: bytes, mode: int | None = None) -> None:
 def _check_kind(path: Path, mode: int) -> None:
     """Raise `NotPlain` unless `mode` is that of a plain file."""
     if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-        code = errno.ELOOP if stat.S_ISLNK(mode) else errno.EINVAL
-        raise NotPlain(code, f"{kind}, not a plain file", str(path))
+        kind = _KINDS[stat.S_IFMT(mode)]
+        raise NotPlain(errno.EINVAL, f"{kind}, not a plain file", str(path))
 
 
 def why(error: OSError, path: Path) -> str:
