@@ -82,7 +82,7 @@ def test_a_lock_that_is_looked_at_for_a_moment_is_had_all_the_same(
 ) -> None:
     descriptor = os.open(lock_path(tmp_path, "http://a", 7), os.O_CREAT | os.O_RDWR)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
-    monkeypatch.setattr(time, "sleep", lambda seconds: seconds > 0 and os.close(descriptor))
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(descriptor))
     with lock(tmp_path, "http://a", 7):
         pass
 
@@ -274,7 +274,12 @@ def test_who_looks_at_a_journal_for_a_moment_does_not_keep_its_writer_out(
     path = write_journal(tmp_path, RUN, [started(RUN)])
     descriptor = os.open(path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
-    monkeypatch.setattr(time, "sleep", lambda _: os.close(descriptor))
+
+    def release(after_s: float) -> None:
+        assert after_s > 0
+        os.close(descriptor)
+
+    monkeypatch.setattr(time, "sleep", release)
     writer.reopen(path, path.stat().st_size, 1, lambda: NOON).close()
 
 
