@@ -54,7 +54,8 @@ def sit(settings: Settings, mode: Mode, *, as_json: bool) -> int:
     display = choose_display(is_quiet=settings.is_quiet, log_format=settings.log_format)
     notifier = Notifier(settings.notify_url, display.error)
     try:
-        check_goal(settings.goal)
+        if mode is not Mode.BANK_NOW:
+            check_goal(settings.goal)
         if settings.metrics_file is not None:
             place = (settings.metrics_file, settings.talk.base_url, settings.seed)
             display = Several(display, Metrics(*place, display.error))

@@ -201,7 +201,7 @@ class Client:
         patience: Patience | None = None
         attempt = 1
         while True:
-            self._wait_for_turn()
+            self._wait_for_turn()  # which is no time of the service's, so it counts only then
             patience = patience or Patience(self._clock, self._clock.monotonic() + give_up_s)
             try:
                 answered = self._judge(question, self._ask(question, patience))
@@ -252,9 +252,9 @@ class Client:
         response = self._send(question.endpoint.request, patience)
         elapsed_ms = round((self._clock.monotonic() - asked_at) * 1000, 2)
         status, headers = response.status_code, response.headers
+        self._retry_after_s = parse_retry_after(headers.get("Retry-After", ""), self._clock.wall())
         if status in STATUSES:
             question.endpoint.follow(response, is_under_way=self._is_under_way)
-        self._retry_after_s = parse_retry_after(headers.get("Retry-After", ""), self._clock.wall())
         if not 200 <= status < 300:
             raise from_answer(
                 status,
@@ -269,7 +269,7 @@ class Client:
         """Send a request; keep the body of its answer.
 
         Raises:
-            Failure: there is no answer, or it is too long.
+            Failure: there is no answer.
         """
         sent_at = self._clock.monotonic()
         timeout_s = min(
@@ -281,8 +281,6 @@ class Client:
             response, self.last_body = self._transport.send(request, timeout_s)
         except Stopped as exc:
             raise Failure(Kind.FINAL, str(exc), error=exc) from exc
-        except Unreadable as exc:
-            raise from_unreadable(exc, 200, "", is_under_way=self._is_under_way) from exc
         except OSError as exc:
             took_s = self._clock.monotonic() - sent_at
             if took_s > timeout_s + SLACK_S:
@@ -294,7 +292,7 @@ class Client:
         """Return the last body as JSON.
 
         Raises:
-            Failure: it is none, or too deep to be understood.
+            Failure: it is none, or too long or too deep to be understood.
         """
         try:
             return parse_json(self.last_body)

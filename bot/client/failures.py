@@ -150,7 +150,8 @@ def from_answer(
         status: of HTTP.
         headers: of the answer.
         body: of the answer.
-        is_under_way: whether this address has answered well before.
+        is_under_way: whether the service has answered well before, maybe at another address; then
+            what says that there is no such thing here may pass.
         is_action: whether a token was sent.
     """
     content_type = headers.get("Content-Type", "")
@@ -193,8 +194,7 @@ def from_saying(saying: Saying, status: int, shown: object, *, is_action: bool) 
 
 def from_unreadable(exc: Unreadable, status: int, shown: object, *, is_under_way: bool) -> Failure:
     """Return the failure that an answer is which is JSON, and cannot be understood."""
-    is_final = exc.has_token or not is_under_way
-    kind = Kind.UNREADABLE if is_final else Kind.TROUBLE
+    kind = Kind.UNREADABLE if exc.has_token or not is_under_way else Kind.TROUBLE
     what = f" ({_describe_keys(shown)})" if isinstance(shown, dict) else ""
     return Failure(kind, f"{exc}{what}", status=status, shown=shown)
 

@@ -152,7 +152,7 @@ def read(
         layout=Layout(
             token=token.path if token else last.token,
             garlands=garlands.right or last.garlands,
-            fields=fields.places(last),
+            fields=fields.places(),
             passed_over={**last.passed_over, **garlands.passed_over, **fields.passed_over},
         ),
         right=frozenset(right_names),
@@ -320,12 +320,12 @@ class _Fields:
         """The fields that were sent, right or wrong."""
         return {place.name for place in self.right} | {wrong.name for wrong in self.wrong}
 
-    def places(self, last: Layout) -> Mapping[str, tuple[Path, ...]]:
+    def places(self) -> Mapping[str, tuple[Path, ...]]:
         """Return where each field was right; one that was not sent is where it was."""
         found: dict[str, tuple[Path, ...]] = {}
         for name, path, _, _ in self.right:
             found[name] = (*found.get(name, ()), path)
-        return {**last.fields, **found}
+        return {**self._last.fields, **found}
 
     def _judge(self, place: Place) -> None:
         """Judge a place beside the garland or above it."""

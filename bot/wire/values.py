@@ -9,6 +9,8 @@ from typing import Final, NoReturn, TypeAlias
 from bot.errors import BrokenAnswer, Unreadable
 from bot.garland import MAX_WHOLE, as_integer
 
+MAX_ANSWER: Final = 2**20
+"""Bytes of the longest body that is taken for an answer."""
 MAX_DEPTH: Final = 100
 """Levels of lists and objects in an answer; it is to be shown and written down, too."""
 MAX_EXCERPT: Final = 200
@@ -20,8 +22,10 @@ def parse_json(body: bytes) -> object:
 
     Raises:
         BrokenAnswer: the body is no JSON.
-        Unreadable: it is nested more than `MAX_DEPTH` deep.
+        Unreadable: it is longer than `MAX_ANSWER`, or nested more than `MAX_DEPTH` deep.
     """
+    if len(body) > MAX_ANSWER:
+        raise Unreadable(f"the answer is longer than {MAX_ANSWER} bytes")
     try:
         text = body.decode().removeprefix("\ufeff")
         if text.lstrip().startswith(("{", "[")) and is_too_deep(body, MAX_DEPTH):

@@ -210,12 +210,13 @@ def test_a_service_that_moves_within_tls_is_followed(clock: FakeClock) -> None:
         assert (len(here.requests), len(there.requests)) == (1, 1)
 
 
-def test_a_redirect_is_followed_at_once_whatever_it_asks_for(clock: FakeClock) -> None:
-    fault = reply(307, b"", ("Location", "/play"), ("Retry-After", "60"))
+@pytest.mark.parametrize("location", ["/play", ""], ids=["somewhere", "nowhere"])
+def test_a_redirect_is_followed_no_sooner_than_it_asks_for(location: str, clock: FakeClock) -> None:
+    fault = reply(307, b"", ("Location", location), ("Retry-After", "60"))
     with StandIn(in_order(fault, reply(503, b""))) as here:
         talk = Talk(here.url, clock)
         assert talk.act().attempts == 3
-    assert talk.waits[0] == 0
+    assert talk.waits[0] == 60
     assert talk.waits[1] < 60
 
 
@@ -362,7 +363,7 @@ def test_a_redirect_with_an_endless_body_is_cut_off(clock: FakeClock) -> None:
         with StandIn(lambda _, number: fault if number == 1 else None) as here:
             talk = Talk(here.url, clock)
             assert talk.act().token != Talk.TOKEN
-    assert talk.causes == ["the answer is longer than 1048576 bytes"]
+    assert talk.causes == [f"HTTP 307: moved to {there.url}{ACTION_PATH}"]
 
 
 @pytest.mark.parametrize(

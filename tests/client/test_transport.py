@@ -44,7 +44,6 @@ from bot.client.failures import Kind
 from bot.client.limits import Limits
 from bot.client.redirects import ACTION_PATH
 from bot.client.transport import (
-    MAX_ANSWER,
     STOP_GRACE_S,
     Transport,
     Watchdog,
@@ -54,6 +53,7 @@ from bot.client.transport import (
 )
 from bot.errors import ServiceUnavailable, Stopped, Unreadable
 from bot.service import Service
+from bot.wire.values import MAX_ANSWER
 
 CERTIFICATE: Final = Path(__file__).with_name("service.pem")
 SHORT: Final = Limits(timeout_s=0.3)
@@ -162,6 +162,16 @@ def test_an_answer_of_more_than_a_mebibyte_cannot_be_understood(
             talk.act()
         assert len(server.requests) == 3
     assert clock.waits == [1, 2]
+
+
+def test_a_page_of_more_than_a_mebibyte_counts_by_its_status(clock: FakeClock) -> None:
+    fault = reply(503, b"x" * (MAX_ANSWER + 1), ("Retry-After", "4"))
+    with StandIn(in_order(fault)) as server:
+        talk = Talk(server.url, clock)
+        assert talk.act().attempts == 2
+    (failure,) = talk.failures
+    assert (failure.kind, failure.status) == (Kind.TROUBLE, 503)
+    assert talk.waits == [4]
 
 
 @pytest.mark.parametrize("fault", TOO_LONG.values(), ids=TOO_LONG)

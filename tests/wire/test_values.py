@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bot.errors import BrokenAnswer, Unreadable
 from bot.wire import values
 from bot.wire.values import (
+    MAX_ANSWER,
     MAX_EXCERPT,
     MISSING,
     Path,
@@ -401,3 +402,10 @@ def test_levels_are_counted_from_the_top() -> None:
 
 def test_of_a_long_text_the_beginning_alone_is_looked_at() -> None:
     assert excerpt("x" * 100 * MAX_EXCERPT + " tail") == "..."
+
+
+def test_an_answer_has_at_most_a_mebibyte() -> None:
+    whole = b'"' + b"x" * (MAX_ANSWER - 2) + b'"'
+    assert parse_json(whole) == "x" * (MAX_ANSWER - 2)
+    with pytest.raises(Unreadable, match=r"^the answer is longer than 1048576 bytes$"):
+        parse_json(whole + b" ")
