@@ -281,7 +281,7 @@ def _next(run: Run) -> tuple[frozenset[type], str]:
         return frozenset({RunSuspended, RunEnded}), "run.ended after the last action"
     if run.diverged is not None:
         return frozenset({RunSuspended, RunResumed}), "run.suspended after diverged"
-    if run.is_suspended:
+    if run.suspended is not None:
         return frozenset({RunResumed}), "run.resumed after run.suspended"
     return _IN_PLAY, "a line of a run that is going on"
 

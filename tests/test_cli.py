@@ -479,7 +479,7 @@ def test_a_flag_before_a_verb_is_not_passed_over(
     assert run(flag, verb) == 2
     assert capsys.readouterr().err == (
         f"sunpleat-bot: unexpected argument '{verb}'; a verb comes first, before its flags; "
-        "see sunpleat-bot --help\n"
+        "see --help\n"
     )
 
 
@@ -803,11 +803,13 @@ def test_a_threshold_that_an_unfinished_run_has_passed_is_a_clash(
     assert (result["score"], result["end_reason"]) == (score, "banked")
 
 
-@pytest.mark.parametrize("bank_at", [5, 1_000_000])
+@pytest.mark.parametrize(
+    ("bank_at", "rule"), [(5, "at-least"), (1_000_000, "at-least"), (21_051, "exactly")]
+)
 def test_to_bank_now_is_to_bank_whatever_threshold_is_named(
-    bank_at: int, capsys: pytest.CaptureFixture[str]
+    bank_at: int, rule: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    call = ("--local", "--json", "--quiet", f"--bank-at={bank_at}")
+    call = ("--local", "--json", "--quiet", f"--bank-at={bank_at}", f"--bank-rule={rule}")
     assert run("--local", "--quiet", "--max-requests=30") == 75
     assert run(*call, "--bank-now") == 0
     result = json.loads(capsys.readouterr().out)

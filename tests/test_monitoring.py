@@ -618,7 +618,7 @@ def test_figures_without_the_library_for_them_are_refused_with_what_to_install(
             "",
             (
                 "sunpleat-bot: metrics_file needs prometheus_client; in the project's folder, "
-                "pip install '.[metrics]' brings it\n"
+                ".venv/bin/pip install -r .ci/requirements/metrics.txt brings it\n"
             ),
         )
         assert (service.requests, targets(pinged)) == ([], ["/78"])

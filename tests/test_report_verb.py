@@ -86,7 +86,7 @@ def test_without_the_extra_it_says_how_to_get_it(
     assert run(["report", *arguments, "--runs-dir", str(night.parent)]) == 78
     assert capsys.readouterr().err == (
         "sunpleat-bot: the report needs no_such_package; in the project's folder, "
-        "pip install '.[report]' brings it\n"
+        ".venv/bin/pip install -r .ci/requirements/report.txt brings it\n"
     )
 
 

@@ -378,8 +378,17 @@ def test_a_finished_run_is_read_from_its_ends_only(
     ]
 
 
-@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzipped"])
+def test_status_says_why_a_run_stopped(runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(runs_dir, stopped(), run_id(1))
+    assert process.run(["status"]) == 0
+    assert "stopped      76, " in capsys.readouterr().out
+    put(runs_dir, stopped().rpartition(b"\n{")[0] + b"\n", run_id(2))
+    assert process.run(["status"]) == 0
+    assert "stopped" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("bank_at", [5000, 6000])
+@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzipped"])
 def test_the_threshold_is_the_one_of_the_last_sitting(
     bank_at: int, compress: bool, runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -550,9 +550,9 @@ def test_a_bad_flag_is_a_usage_error(
     message = f"Invalid value for '{flag}': expected {WOULD_DO[name]}{got(name, text)}{why}"
     message = message.removesuffix(".")
     said = call(f"{flag}={text}")
-    assert_refused(said, 2, f"{message}; see sunpleat-bot --help", sent)
+    assert_refused(said, 2, f"{message}; see --help", sent)
     said = call("check", f"{flag}={text}")
-    assert_refused(said, 2, f"{message}; see sunpleat-bot check --help", sent)
+    assert_refused(said, 2, f"{message}; see check --help", sent)
 
 
 @pytest.mark.parametrize(("name", "text", "why"), BAD_IN_VARIABLES, ids=ids_of(BAD_IN_VARIABLES))
@@ -792,10 +792,10 @@ def test_a_file_that_may_not_be_read_is_a_configuration_error(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--sed=7",), "No such option '--sed'. Did you mean '--seed'?; see sunpleat-bot --help"),
+        (("--sed=7",), "No such option '--sed'. Did you mean '--seed'? see --help"),
         (("--seed",), "Option '--seed' requires an argument"),
         (("--local=yes",), "Option '--local' does not take a value"),
-        (("chekc",), "No such command 'chekc'. Did you mean 'check'?; see sunpleat-bot --help"),
+        (("chekc",), "No such command 'chekc'. Did you mean 'check'? see --help"),
     ],
     ids=["misspelt", "no value", "a value too many", "misspelt verb"],
 )

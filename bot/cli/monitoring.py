@@ -145,7 +145,7 @@ class Metrics(Display):
         except ImportError as exc:
             raise ConfigError(
                 "metrics_file needs prometheus_client; in the project's folder, "
-                "pip install '.[metrics]' brings it"
+                ".venv/bin/pip install -r .ci/requirements/metrics.txt brings it"
             ) from exc
         self._path = path
         self._tell = tell

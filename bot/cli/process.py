@@ -84,7 +84,7 @@ class _Verbs(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the flags of the default verb, which are meant without a verb, and the verbs."""
         playing = import_module("bot.cli.settings").PLAYING  # `play` itself is not needed for it
-        click.Command(DEFAULT, params=[*playing]).format_options(ctx, formatter)
+        click.Command(DEFAULT, params=[*playing, *self.params]).format_options(ctx, formatter)
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.does) for name, verb in VERBS.items()])
 
@@ -110,7 +110,7 @@ Exit codes: 0 banked as asked, or nothing to resume; 1 ended otherwise, or a rep
 found a fault; 2 usage; 69 service unavailable; 70 fault of the bot; 74 journal or
 result not written; 75 try later; 76 the service contradicts the rules; 77 token
 refused; 78 configuration; 129/130/143 stopped.
-After 69, 75, 76, 77 and these three the next call resumes the run.
+After 69, 70, 75, 76, 77 and these three the next call resumes the run.
 """,
 )
 @click.version_option(__version__, prog_name=NAME)
@@ -144,10 +144,8 @@ def run(arguments: list[str]) -> int:
     try:
         return int(cli.main(arguments, prog_name=NAME, standalone_mode=False) or 0)
     except click.ClickException as exc:
-        context = getattr(exc, "ctx", None)
-        hint = f"; see {context.command_path.removesuffix(' play')} --help" if context else ""
-        text = exc.format_message().removesuffix(".") + hint
-        return _fail(text, UsageError.exit_code, as_json=as_json)
+        text = exc.format_message().removesuffix(".") + _hint(getattr(exc, "ctx", None))
+        return _fail(text.replace("?;", "?"), UsageError.exit_code, as_json=as_json)
     except BotError as exc:
         return _fail(str(exc), exc.exit_code, as_json=as_json)
     except (click.Abort, KeyboardInterrupt):
@@ -162,6 +160,14 @@ def run(arguments: list[str]) -> int:
             text = f"cannot write the result: {exc.strerror}"
             return _fail(text, OutputError.exit_code, as_json=False)
         return _tell_fault(as_json=as_json)
+
+
+def _hint(context: click.Context | None) -> str:
+    """Return where to read about what was asked for."""
+    if context is None:
+        return ""
+    verb = context.command_path.removeprefix(NAME).removesuffix(f" {DEFAULT}")
+    return f"; see{verb} --help"
 
 
 def _tell_fault(*, as_json: bool) -> int:

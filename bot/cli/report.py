@@ -71,7 +71,7 @@ def _check_parts() -> None:
     if missing:
         raise ConfigError(
             f"the report needs {' and '.join(missing)}; in the project's folder, "
-            "pip install '.[report]' brings it"
+            ".venv/bin/pip install -r .ci/requirements/report.txt brings it"
         )
 
 

@@ -180,5 +180,6 @@ def _rows(run: Summary) -> dict[str, str]:
         "started": run.started or "-",
         "last success": run.last_success or "-",
         "journal": str(run.journal),
+        **({"stopped": shorten(run.stopped)} if run.stopped else {}),
         **({"fault": shorten(run.fault)} if run.fault else {}),
     }

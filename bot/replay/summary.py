@@ -62,6 +62,8 @@ class Summary:
     """Of a run that has ended: one of the rules' `END_REASONS`."""
     is_as_asked: bool = False
     """Whether it ended banked, as its goal asks."""
+    stopped: str = ""
+    """Why its last sitting ended, of a suspended one that tells."""
     fault: str = ""
     """What is wrong first with a damaged one."""
 
@@ -141,6 +143,7 @@ def summary_of(verification: Verification) -> Summary:
         seconds=run.seconds,
         end_reason=run.state.end_reason,
         is_as_asked=run.is_as_asked,
+        stopped=f"{run.suspended.exit_code}, {run.suspended.reason}" if run.suspended else "",
         fault=fault,
     )
 
