@@ -1221,8 +1221,15 @@ TWO_LINES: Final = b'{"a":1}\n{"b":2}\n'
 
 @pytest.mark.parametrize(
     "after",
-    [b"", b"\0" * 600, b"XXX", b"\0" * 600 + b"XXX", gzip.compress(b"more\n")[:10]],
-    ids=["nothing", "padding", "garbage", "padded garbage", "a member cut off"],
+    [
+        b"",
+        b"\0" * 600,
+        b"XXX",
+        b"\0" * 600 + b"XXX",
+        b"\0" * 70_000 + b"XXX",
+        gzip.compress(b"more\n")[:10],
+    ],
+    ids=["nothing", "padding", "garbage", "padded garbage", "far garbage", "a member cut off"],
 )
 def test_what_follows_a_gzipped_journal_is_read_as_it_is(after: bytes, tmp_path: Path) -> None:
     path = tmp_path / "j.gz"
@@ -1236,8 +1243,9 @@ def test_what_follows_a_gzipped_journal_is_read_as_it_is(after: bytes, tmp_path:
     assert [line.is_whole for line in whole] == [True, True]
 
 
-def test_a_gzipped_file_is_read_block_by_block() -> None:
-    content = random.Random(7).randbytes(300_000)
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_a_gzipped_file_is_read_block_by_block(size: int) -> None:
+    content = random.Random(7).randbytes(size)
     packed = Sized(gzip.compress(content) + gzip.compress(content) + b"X" * 100_000)
     unpacked = io.BufferedReader(reader._Unpacked(packed))
     assert unpacked.read() == content * 2
