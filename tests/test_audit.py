@@ -20,7 +20,7 @@ from bot.client.limits import Limits
 from bot.client.pace import Pace
 from bot.errors import ServiceUnavailable
 from bot.replay.audit import MAX_REFUSALS, Findings, audit, choose, chosen
-from bot.replay.moves import Move
+from bot.replay.watch import Move
 from bot.service import KEY_FILE, LOCAL_URL, Answer, Service
 from bot.strategy import Goal
 from bot.verify import Problem, Verification

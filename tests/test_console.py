@@ -36,8 +36,7 @@ from standins import Call, StandIn, in_order, play, reply
 
 from bot.client.limits import Limits
 from bot.console import displays, streams, terminal
-from bot.console.displays import Display, Lines, Quiet, Several, choose_display
-from bot.console.figures import Figures
+from bot.console.displays import Display, Figures, Lines, Quiet, Several, choose_display
 from bot.console.terminal import Live, Progress
 from bot.errors import OutputError
 from bot.run import Run

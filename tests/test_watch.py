@@ -25,8 +25,7 @@ from harness import BOT, PATIENCE_S, environment, plan_game, run_events, write_j
 from bot import rules
 from bot.cli import process
 from bot.cli import replay as verb
-from bot.replay.moves import Move, moves
-from bot.replay.watch import FASTEST, SLOWEST, Film, describe, show
+from bot.replay.watch import FASTEST, SLOWEST, Film, Move, describe, moves, show
 from bot.strategy import Goal
 from bot.verify import Verification
 

@@ -18,7 +18,7 @@ from bot.console import streams
 from bot.errors import BotError, TokenRefused, UsageError
 from bot.replay.audit import Findings, choose, chosen
 from bot.replay.audit import audit as send_again
-from bot.replay.moves import Move
+from bot.replay.watch import Move
 from bot.run import Run
 from bot.service import KEY_FILE, Service, load_key
 from bot.verify import Verification

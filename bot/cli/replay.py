@@ -121,7 +121,7 @@ def _watch(path: Path) -> int:
     Raises:
         NotAJournal: the file cannot be read, or is no journal.
     """
-    from bot.replay import moves, watch  # noqa: PLC0415 - few replays are watched
+    from bot.replay import watch  # noqa: PLC0415 - few replays are watched
 
     verification = Verification(path)
     if _is_screen():
@@ -130,7 +130,7 @@ def _watch(path: Path) -> int:
             watch.show(film, sys.stdin.fileno(), sys.stdout.fileno())
         film.finish()
     else:
-        for number, move in enumerate(moves.moves(verification), 1):
+        for number, move in enumerate(watch.moves(verification), 1):
             streams.answer(watch.describe(number, move))
     if verification.is_verified:
         return AS_ASKED

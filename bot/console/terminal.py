@@ -13,8 +13,7 @@ from rich import live
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from bot.console.displays import Display
-from bot.console.figures import Figures
+from bot.console.displays import Display, Figures
 from bot.console.streams import say, takes
 from bot.replay.summary import state_of
 from bot.words import clock_time, count_of, duration, one_line, shorten
@@ -82,7 +81,7 @@ class Live(Display):
 
     def began(self, run: Run, path: Path) -> None:
         """Show the bar."""
-        self._figures.first_score = run.state.score
+        self._figures.first_score = run.score
         say(f"journal {path}")
         self._live = live.Live(
             self._progress(run),
@@ -137,10 +136,10 @@ class Live(Display):
 
     def _progress(self, run: Run) -> Progress:
         return Progress(
-            score=run.state.score,
+            score=run.score,
             goal=run.goal.bank_at,
             boards=run.boards,
-            pace=self._figures.actions / max(self._figures.seconds, 0.001),
+            pace=self._figures.pace,
             to_go_s=self._figures.seconds_to_go(run),
         )
 

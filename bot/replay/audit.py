@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.client.client import Client, Failed
 from bot.errors import Contradiction, TokenRefused
-from bot.replay.moves import Move, moves
+from bot.replay.watch import Move, moves
 from bot.verify import MAX_PROBLEMS, Problem, Verification
 
 MAX_REFUSALS: Final = 3
