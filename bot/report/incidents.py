@@ -43,6 +43,7 @@ DIVERGENCE: Final = "divergence"
 STOP: Final = "stop"
 RESUMED: Final = "resumed"
 KINDS: Final = (RETRY, REFUSAL, DIVERGENCE, STOP, RESUMED)
+_PLURALS: Final = {RETRY: "retries", RESUMED: "resumed"}
 
 _NUMBER: Final = re.compile(r"\d+")
 _PARTICULARS: Final = re.compile(r"[:(].*", re.DOTALL)
@@ -195,6 +196,11 @@ _KINDS_OF: Final[dict[type, str]] = {
     RunAbandoned: STOP,
     RunResumed: RESUMED,
 }
+
+
+def count_of_kind(number: int, kind: str) -> str:
+    """Write a number of incidents of a kind."""
+    return count_of(number, kind, _PLURALS.get(kind, ""))
 
 
 def visible(text: str, limit: int = MAX_SHOWN) -> str:

@@ -23,7 +23,7 @@ from bot import __version__, rules
 from bot.replay.summary import Summary
 from bot.report import charts, headline
 from bot.report.boards import Board, Play, Step
-from bot.report.incidents import KINDS, RESUMED, Incidents, visible
+from bot.report.incidents import KINDS, RESUMED, Incidents, count_of_kind, visible
 from bot.report.story import Story
 from bot.words import clock_time, count_of, duration, printable, shorten
 
@@ -33,7 +33,6 @@ MAX_BLOCK: Final = 20_000
 """Characters of the service's description that are shown."""
 MAX_CAUSES: Final = 100
 """Causes that are counted in the page."""
-_PLURALS: Final = {"retry": "retries", "refusal": "refusals", "resumed": "resumed"}
 
 
 class Card(NamedTuple):
@@ -151,7 +150,7 @@ def _incident_summary(incidents: Incidents) -> str:
     counts = incidents.counts
     if not counts:
         return "Nothing went wrong: no retries, no refusals, no divergences, no stops."
-    parts = [count_of(counts[kind], kind, _PLURALS.get(kind, "")) for kind in KINDS if counts[kind]]
+    parts = [count_of_kind(counts[kind], kind) for kind in KINDS if counts[kind]]
     rows = "; alike ones that follow closely are one row." if counts.total() > 1 else "."
     left_out = (
         f" {count_of(incidents.left_out, 'row')} in the middle are left out here."
