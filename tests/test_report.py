@@ -25,14 +25,12 @@ from bot.replay.summary import summarise, summarise_all
 from bot.report import boards, charts, incidents, page
 from bot.report.boards import BoardLog
 from bot.report.charts import draw, log_axis
-from bot.report.headline import label
-from bot.report.incidents import Incidents, Moment, visible
-from bot.report.overview import overview_page
-from bot.report.page import for_script, run_page
+from bot.report.incidents import Incidents, Moment
+from bot.report.page import overview_page, run_page, standing_of
 from bot.report.story import quantile, read_story
 from bot.rules import FLIPS, RESTART, State
 from bot.strategy import Goal
-from bot.words import duration
+from bot.words import duration, visible
 
 pytestmark = pytest.mark.slow
 
@@ -96,23 +94,13 @@ def sample(tmp_path: Path) -> Iterator[SampleRun]:
         yield made
 
 
-# -- words ----------------------------------------------------------------------
-
-
-def test_what_cannot_be_seen_is_escaped_and_what_can_is_kept() -> None:
-    assert visible("a\x00b\x1b[1m\u2028\u202e\ud800\n ☀é<&>") == (
-        "a\\x00b\\x1b[1m\\u2028\\u202e\\ud800\\n ☀é<&>"
-    )
-
-
-def test_a_long_text_is_cut_and_says_so() -> None:
-    assert visible("x" * 501) == "x" * 499 + "…"
-    assert visible("x" * 500) == "x" * 500
+# -- data for a script ----------------------------------------------------------------------
 
 
 @given(st.recursive(st.text() | st.integers() | st.none(), st.lists))
 def test_any_value_stands_in_a_script_and_comes_back(value: object) -> None:
-    text = str(for_script(value))
+    template = page._environment().from_string("{{ value|tojson }}")
+    text = template.render(value=value)
     assert not set("<>&\u2028\u2029") & set(text)
     assert text.isascii()
     assert json.loads(text) == value
@@ -257,7 +245,7 @@ def test_the_largest_data_that_a_page_can_have_is_under_five_megabytes() -> None
         log.take("1", state, state, 0)
         log.take("next", state, on_board(number + 1, template_index=8), number * 1.123)
     assert log.left_out > 0
-    size = len(for_script(log.boards())) + len(for_script(list(log.plays)))
+    size = len(json.dumps([log.boards(), list(log.plays)], separators=(",", ":")))
     assert size < 5_000_000
 
 
@@ -530,7 +518,7 @@ def test_a_description_that_would_swell_is_cut(tmp_path: Path) -> None:
 
 
 def label_of(path: Path) -> str:
-    return label(read_story(path).summary)[0]
+    return standing_of(read_story(path).summary).label
 
 
 def test_an_unfinished_run_says_so_and_shows_what_there_is(sample: SampleRun) -> None:
@@ -681,7 +669,7 @@ def test_a_zip_that_ends_in_the_middle_is_shown_up_to_there(tmp_path: Path, nigh
     path.write_bytes(zipped[: len(zipped) // 2])
     story = read_story(path)
     assert story.lines > 10
-    assert label(story.summary)[0] == "Damaged"
+    assert standing_of(story.summary).label == "Damaged"
 
 
 def test_a_file_of_another_kind_is_no_run(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def report(
 
 def report_all(runs_dir: Path, output: Path | None) -> int:
     """Write the page of all runs in a folder, `runs.html` where no `output` is given."""
-    from bot.report.overview import overview_page  # noqa: PLC0415
+    from bot.report.page import overview_page  # noqa: PLC0415
 
     try:
         is_there = stat.S_ISDIR(runs_dir.stat().st_mode)

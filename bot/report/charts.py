@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import vl_convert
+from markupsafe import Markup
 
 from bot.report.incidents import DIVERGENCE, REFUSAL, RETRY, STOP, Mark, count_of_kind
 from bot.report.story import Bin, Story, quantile
@@ -54,7 +55,7 @@ class Chart(NamedTuple):
     title: str
     summary: str
     """What it shows, in one sentence with numbers."""
-    svg: str
+    svg: Markup
     head: tuple[str, ...]
     """The columns of its table."""
     rows: Sequence[tuple[str, ...]]
@@ -377,7 +378,7 @@ _ID: Final = re.compile(r'(?:(?<= id=")|(?<=url\(#))clip\d+')
 _HEAD: Final = re.compile(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>")
 
 
-def draw(layers: list[Spec], name: str) -> str:
+def draw(layers: list[Spec], name: str) -> Markup:
     """Return a picture as `<svg>` for a page; `name` is unlike any other's there.
 
     What vl-convert returns is a file of its own. In a page with others its ids must differ
@@ -399,7 +400,8 @@ def draw(layers: list[Spec], name: str) -> str:
         svg = numbers.sub(_shorten, svg)
     ids = list(dict.fromkeys(_ID.findall(svg)))
     svg = _ID.sub(lambda found: f"{name}-{ids.index(found[0])}", svg)
-    return _HEAD.sub(r'<svg \1 aria-hidden="true" focusable="false">', svg, count=1)
+    svg = _HEAD.sub(r'<svg \1 aria-hidden="true" focusable="false">', svg, count=1)
+    return Markup(svg)  # noqa: S704 - numbers and our own words, which vl-convert has escaped
 
 
 def _shorten(attribute: re.Match[str]) -> str:

@@ -24,7 +24,7 @@ from bot.journal.events import (
     RunSuspended,
 )
 from bot.report.boards import Place
-from bot.words import MAX_SHOWN, count_of, duration, one_line, shorten
+from bot.words import count_of, duration, shorten, visible
 
 MAX_ROWS: Final = 200
 """Rows of the table; of more, the first and the last half."""
@@ -177,35 +177,26 @@ def tell(event: Event, gap_s: float) -> Told | None:
         case Refused():
             return Told(REFUSAL, visible(event.reason), "", what=_name(event.action))
         case FieldsDiverged():
-            text = _fields(event)
+            return _alike(DIVERGENCE, _fields(event))
         case RunSuspended():
-            text = f"{visible(event.reason)} (exit {event.exit_code})"
+            return _alike(STOP, f"{visible(event.reason)} (exit {event.exit_code})")
         case RunAbandoned():
-            text = f"abandoned: {visible(event.reason)}"
+            return _alike(STOP, f"abandoned: {visible(event.reason)}")
         case RunResumed():
             cut = f"{count_of(event.cut_bytes, 'byte')} of a torn last line were cut off"
-            text = f"went on after {duration(gap_s)}{f'; {cut}' if event.cut_bytes else ''}"
-        case _:
-            return None
-    return Told(_KINDS_OF[type(event)], text, text)
+            more = f"; {cut}" if event.cut_bytes else ""
+            return _alike(RESUMED, f"went on after {duration(gap_s)}{more}")
+    return None
 
 
-_KINDS_OF: Final[dict[type, str]] = {
-    FieldsDiverged: DIVERGENCE,
-    RunSuspended: STOP,
-    RunAbandoned: STOP,
-    RunResumed: RESUMED,
-}
+def _alike(kind: str, text: str) -> Told:
+    """Return an incident that is like those of the same words."""
+    return Told(kind, text, text)
 
 
 def count_of_kind(number: int, kind: str) -> str:
     """Write a number of incidents of a kind."""
     return count_of(number, kind, _PLURALS.get(kind, ""))
-
-
-def visible(text: str, limit: int = MAX_SHOWN) -> str:
-    """Return a text of others in one line, cut to `limit`; escaping for HTML is the template's."""
-    return one_line(shorten(text, limit))
 
 
 def _name(what: str | dict[str, object]) -> str:

@@ -94,6 +94,10 @@ class Story:
     """Of each request; below 0 where there is none."""
     _scores: array[int] = field(default_factory=lambda: array("q"))
     """Points after each request."""
+    _before: State = field(default_factory=rules.fresh)
+    """State, time played and time of day of the last line."""
+    _played: float = 0.0
+    _last_ts: str = ""
 
     @property
     def run(self) -> Run:
@@ -110,35 +114,24 @@ class Story:
         """The figures of the run, its state as it is now among them."""
         return summary_of(self.proof)
 
-    def tell(self) -> None:
-        """Read the journal to its end.
-
-        Raises:
-            NotAJournal: there is no such file, or it is none of a run.
-        """
-        state, played, ts = self.run.state, self.run.seconds, ""
-        for entry in self.proof.steps():
-            self._take(entry, state, played, ts)
-            state, played, ts = self.run.state, self.run.seconds, entry.ts
-
-    def _take(self, entry: Entry, before: State, played: float, last_ts: str) -> None:
-        """Take note of a line; the rest is the state, time played and time of the line before."""
+    def take(self, entry: Entry) -> None:
+        """Take note of a line, of which the run has taken note already."""
         event, after, at = entry.event, self.run.state, self.run.seconds
         self.lines += 1
         self.last_event = event
         gap_s = 0.0
         if isinstance(event, RunStarted | RunResumed):
             now = parse_time(entry.ts)
-            gap_s = max(0.0, (now - parse_time(last_ts or entry.ts)).total_seconds())
+            gap_s = max(0.0, (now - parse_time(self._last_ts or entry.ts)).total_seconds())
             self.sittings.append(Sitting(at, now))
         tally = self.templates.setdefault(after.template_index, TemplateTally())
-        tally.seconds += at - played
+        tally.seconds += at - self._played
         match event:
             case ActionTaken():
-                self.boards.take(_name(event.action), before, after, at)
+                self.boards.take(_name(event.action), self._before, after, at)
                 tally.flips += "count" in event.action
                 tally.boards += after.phase == rules.CLEARED
-                tally.award += after.score - before.score
+                tally.award += after.score - self._before.score
                 self._note(at, min(event.elapsed_ms, SLOWEST_MS))
             case RunStarted():
                 self._note(at, _UNTIMED)
@@ -146,6 +139,7 @@ class Story:
                 self._note(at, _FAILED)
         moment = Moment(entry.number, entry.ts, at, gap_s, self.boards.place)
         self.incidents.take(event, moment, after.score)
+        self._before, self._played, self._last_ts = after, at, entry.ts
 
     def _note(self, at: float, elapsed_ms: float) -> None:
         self._at.append(at)
@@ -198,7 +192,8 @@ def read_story(path: Path) -> Story:
         NotAJournal: there is no such file, or it is none of a run.
     """
     story = Story(Verification(path))
-    story.tell()
+    for entry in story.proof.steps():
+        story.take(entry)
     return story
 
 
