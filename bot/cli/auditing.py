@@ -16,7 +16,7 @@ from bot.client.clock import StopRequest
 from bot.client.limits import INIT_GIVE_UP_S
 from bot.console import streams
 from bot.errors import BotError, TokenRefused, UsageError
-from bot.replay.audit import Findings, choose, chosen
+from bot.replay.audit import Findings, choose
 from bot.replay.audit import audit as send_again
 from bot.replay.watch import Move
 from bot.run import Run
@@ -63,8 +63,7 @@ def audit(
     findings = Findings()
     try:
         with _client_of(verification.run, talk) as client:
-            asked = chosen(verification.path, choose(verification.path, size))
-            send_again(asked, client, findings, _tell_failed)
+            send_again(choose(verification, size), client, findings, _tell_failed)
     except BotError as exc:
         return findings, exc
     if not findings.refused:
