@@ -13,7 +13,7 @@ import structlog
 from bot.console.streams import is_terminal, say
 from bot.replay.summary import state_of
 from bot.run import Run, time_to_go
-from bot.words import count_of, duration, one_line, shorten
+from bot.words import one_line, shorten
 
 if TYPE_CHECKING:
     from bot.client.failures import Failure
@@ -119,7 +119,7 @@ class Quiet(Display):
 
 
 class Figures:
-    """What a sitting has taken so far, for the summary."""
+    """What a sitting has taken so far: pace, causes of failures, answer times."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -167,27 +167,6 @@ class Figures:
             if below > share * self.actions:
                 return elapsed_ms
         return 0.0
-
-    def summary(self, run: Run, path: Path) -> str:
-        """Return the few lines that end a sitting; each is of this call, or of the whole run."""
-        median, slow = self.percentile_ms(0.5), self.percentile_ms(0.99)
-        actions = count_of(self.actions, "action")
-        failed = f", {self.failures.total():,} failed: {self.causes}" if self.failures else ""
-        requests = (
-            count_of(run.requests, "request"),
-            count_of(run.retries, "retry", "retries"),
-            *([count_of(run.refusals, "refusal")] if run.refusals else []),
-        )
-        return "\n".join(
-            (
-                f"  points    {run.score:,} of {run.goal.bank_at:,}",
-                f"  boards    {run.boards:,}, {count_of(run.state.leaves, 'leaf', 'leaves')} left",
-                f"  run       {duration(run.seconds)}, {', '.join(requests)}",
-                f"  this call {duration(self.seconds)}, {actions}{failed}",
-                f"  answers   {median:.1f} ms median, {slow:.1f} ms 99th percentile",
-                f"  journal   {path}",
-            )
-        )
 
 
 class Lines(Display):

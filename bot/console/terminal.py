@@ -122,7 +122,7 @@ class Live(Display):
         self.close()
         word = run.state.end_reason if run.is_over else None
         say(one_line(f"{word or state_of(run)}{f': {why}' if why else ''}"))
-        say(self._figures.summary(run, path))
+        say(sum_up(run, self._figures, path))
 
     def close(self) -> None:
         """Leave the bar where it is."""
@@ -142,6 +142,29 @@ class Live(Display):
             pace=self._figures.pace,
             to_go_s=self._figures.seconds_to_go(run),
         )
+
+
+def sum_up(run: Run, figures: Figures, path: Path) -> str:
+    """Return the few lines that end a sitting; each is of this call, or of the whole run."""
+    median, slow = figures.percentile_ms(0.5), figures.percentile_ms(0.99)
+    actions = count_of(figures.actions, "action")
+    failures = figures.failures.total()
+    failed = f", {failures:,} failed: {figures.causes}" if failures else ""
+    requests = (
+        count_of(run.requests, "request"),
+        count_of(run.retries, "retry", "retries"),
+        *([count_of(run.refusals, "refusal")] if run.refusals else []),
+    )
+    return "\n".join(
+        (
+            f"  points    {run.score:,} of {run.goal.bank_at:,}",
+            f"  boards    {run.boards:,}, {count_of(run.state.leaves, 'leaf', 'leaves')} left",
+            f"  run       {duration(run.seconds)}, {', '.join(requests)}",
+            f"  this call {duration(figures.seconds)}, {actions}{failed}",
+            f"  answers   {median:.1f} ms median, {slow:.1f} ms 99th percentile",
+            f"  journal   {path}",
+        )
+    )
 
 
 class _Console(Console):
