@@ -370,9 +370,6 @@ _TIP: Final = re.compile(
     r'aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="[^"]*"'
 )
 _NEEDLESS: Final = re.compile(r' (?:aria-[a-z]+|role|class|pointer-events|font-family)="[^"]*"')
-_NUMBERS: Final = re.compile(r'(?<= (?:d|x|y)=")[^"]*|(?<= (?:x2|y2)=")[^"]*')
-_TRANSFORM: Final = re.compile(r'(?<= transform=")[^"]*')
-_LONG: Final = re.compile(r"-?\d+\.\d{2,}(?:e-?\d+)?")
 _ID: Final = re.compile(r'(?:(?<= id=")|(?<=url\(#))clip\d+')
 """Vega numbers them on from picture to picture."""
 _HEAD: Final = re.compile(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>")
@@ -396,13 +393,7 @@ def draw(layers: list[Spec], name: str) -> Markup:
     }
     svg = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
     svg = _NEEDLESS.sub("", _TIP.sub(r'data-tip="\1"', svg))
-    for numbers in (_NUMBERS, _TRANSFORM):
-        svg = numbers.sub(_shorten, svg)
     ids = list(dict.fromkeys(_ID.findall(svg)))
     svg = _ID.sub(lambda found: f"{name}-{ids.index(found[0])}", svg)
     svg = _HEAD.sub(r'<svg \1 aria-hidden="true" focusable="false">', svg, count=1)
     return Markup(svg)  # noqa: S704 - numbers and our own words, which vl-convert has escaped
-
-
-def _shorten(attribute: re.Match[str]) -> str:
-    return _LONG.sub(lambda number: f"{float(number[0]):.1f}", attribute[0])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -82,11 +81,19 @@ class Told(NamedTuple):
 class Row:
     """One incident, or several that are alike; the words are those of the first."""
 
+    number: int
+    """From 0, in the order in which they begin."""
     told: Told
     first: Moment
     last: Moment
     count: int = 0
     wait_s: float = 0.0
+
+    def take(self, told: Told, moment: Moment) -> None:
+        """Take one more."""
+        self.count += 1
+        self.last = moment
+        self.wait_s += told.wait_s
 
 
 class Mark(NamedTuple):
@@ -112,8 +119,8 @@ class Incidents:
     marks: list[Mark] = field(default_factory=list)
     rows_made: int = 0
     _first: list[Row] = field(default_factory=list)
-    _last: deque[tuple[int, Row]] = field(default_factory=lambda: deque(maxlen=MAX_ROWS // 2))
-    _open: dict[tuple[str, str], tuple[int, Row]] = field(default_factory=dict)
+    _last: deque[Row] = field(default_factory=lambda: deque(maxlen=MAX_ROWS // 2))
+    _open: dict[tuple[str, str], Row] = field(default_factory=dict)
 
     def take(self, event: Event, moment: Moment, score: int) -> None:
         """Take note of a line, if it is an incident."""
@@ -122,42 +129,33 @@ class Incidents:
             return
         self.counts[told.kind] += 1
         key = told.kind, told.alike
+        row = self._row(key, told, moment)
+        row.take(told, moment)
         if key in self.causes or len(self.causes) < MAX_KINDS:
-            _count(self.causes.setdefault(key, Row(told, moment, moment)), told, moment)
-        number, row = self._row(key, told, moment)
-        _count(row, told, moment)
+            first = Row(row.number, told, moment, moment)
+            self.causes.setdefault(key, first).take(told, moment)
         if len(self.marks) < MAX_MARKS:
-            self.marks.append(Mark(told.kind, moment.at, score, moment.place, number))
+            self.marks.append(Mark(told.kind, moment.at, score, moment.place, row.number))
 
-    def _row(self, key: tuple[str, str], told: Told, moment: Moment) -> tuple[int, Row]:
+    def _row(self, key: tuple[str, str], told: Told, moment: Moment) -> Row:
         known = self._open.get(key)
-        if known is not None and moment.at - known[1].last.at <= ALIKE_WITHIN_S:
+        if known is not None and moment.at - known.last.at <= ALIKE_WITHIN_S:
             return known
         if len(self._open) >= MAX_KINDS:
             self._open.clear()
-        number, row = self._open[key] = self.rows_made, Row(told, moment, moment)
+        row = self._open[key] = Row(self.rows_made, told, moment, moment)
+        (self._first if row.number < MAX_ROWS // 2 else self._last).append(row)
         self.rows_made += 1
-        if number < MAX_ROWS // 2:
-            self._first.append(row)
-        else:
-            self._last.append((number, row))
-        return number, row
+        return row
 
     @property
     def left_out(self) -> int:
         """Rows between the first and the last ones."""
         return self.rows_made - len(self._first) - len(self._last)
 
-    def rows(self) -> Iterator[tuple[int, Row]]:
-        """Yield the rows of the table, each with its number from 0."""
-        yield from enumerate(self._first)
-        yield from self._last
-
-
-def _count(row: Row, told: Told, moment: Moment) -> None:
-    row.count += 1
-    row.last = moment
-    row.wait_s += told.wait_s
+    def rows(self) -> list[Row]:
+        """Return the rows of the table."""
+        return [*self._first, *self._last]
 
 
 def tell(event: Event, gap_s: float) -> Told | None:

@@ -247,12 +247,12 @@ def _incident_summary(incidents: Incidents) -> str:
     return ", ".join(parts) + rows + left_out
 
 
-def _incidents(story: Story) -> Iterator[tuple[int, Row, Board | None, Place | None]]:
-    """Yield the rows of the table, each with its number, and where the player shows the first."""
+def _incidents(story: Story) -> Iterator[tuple[Row, Board | None, Place | None]]:
+    """Yield the rows of the table, each with the board and place of the first in the player."""
     boards = story.boards.boards()
-    for number, row in story.incidents.rows():
+    for row in story.incidents.rows():
         place = story.boards.listed(row.first.place)
-        yield number, row, boards[place[0]] if place else None, place
+        yield row, boards[place[0]] if place else None, place
 
 
 def _clock(ts: str) -> str:
