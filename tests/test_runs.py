@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -205,6 +206,13 @@ def test_a_time_that_passes_all_numbers_only_in_the_end_is_none_either(tmp_path:
     assert slow.eta_s is None
     assert replace(slow, score=10**307, seconds=1e-3).rate is None
     assert replace(slow, bank_at=1001).eta_s == 1e8
+
+
+def test_quantiles_are_of_all_values_and_each_is_one_of_them() -> None:
+    assert summary.quantile({}, 0.5) == 0
+    assert summary.quantile(Counter([1, 2, 3, 4]), 0.5) == 3
+    assert [summary.quantile(Counter(range(1, 101)), share) for share in (0.5, 0.99)] == [51, 100]
+    assert [summary.quantile({7.5: 9, 8.5: 1}, share) for share in (0.89, 0.9)] == [7.5, 8.5]
 
 
 def test_a_run_that_has_ended_is_not_running_whoever_has_the_lock(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from bot.console.streams import is_terminal, say
-from bot.replay.summary import state_of
+from bot.replay.summary import quantile, state_of
 from bot.run import Run, time_to_go
 from bot.words import one_line, shorten
 
@@ -129,12 +129,13 @@ class Figures:
         """Requests of this sitting that brought nothing, by their kind."""
         self.actions = 0
         """Actions of this sitting."""
-        self._elapsed_ms: Counter[float] = Counter()
+        self.answers_ms: Counter[float] = Counter()
+        """Answer times, to three digits, so that memory stays flat."""
 
     def add(self, elapsed_ms: float) -> None:
-        """Count an answer; three digits of its time are kept, so that memory stays flat."""
+        """Count an answer."""
         self.actions += 1
-        self._elapsed_ms[float(f"{elapsed_ms:.3g}")] += 1
+        self.answers_ms[float(f"{elapsed_ms:.3g}")] += 1
 
     @property
     def seconds(self) -> float:
@@ -158,15 +159,6 @@ class Figures:
     def causes(self) -> str:
         """The kinds of failure with their counts, such as `9 trouble, 2 refused`."""
         return ", ".join(f"{count:,} {kind}" for kind, count in self.failures.most_common())
-
-    def percentile_ms(self, share: float) -> float:
-        """Return the answer time that this share (0 to 1) of all answers did not exceed."""
-        below = 0
-        for elapsed_ms, answers in sorted(self._elapsed_ms.items()):
-            below += answers
-            if below > share * self.actions:
-                return elapsed_ms
-        return 0.0
 
 
 class Lines(Display):
@@ -227,8 +219,8 @@ class Lines(Display):
             actions=figures.actions,
             failed=figures.failures.total(),
             causes=figures.causes,
-            median_ms=round(figures.percentile_ms(0.5), 1),
-            p99_ms=round(figures.percentile_ms(0.99), 1),
+            median_ms=round(quantile(figures.answers_ms, 0.5), 1),
+            p99_ms=round(quantile(figures.answers_ms, 0.99), 1),
         )
         reason = {"reason": why} if why else {}
         self._log.info(

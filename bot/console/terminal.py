@@ -15,7 +15,7 @@ from rich.text import Text
 
 from bot.console.displays import Display, Figures
 from bot.console.streams import say, takes
-from bot.replay.summary import state_of
+from bot.replay.summary import quantile, state_of
 from bot.words import clock_time, count_of, duration, one_line, shorten
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Live(Display):
 
 def sum_up(run: Run, figures: Figures, path: Path) -> str:
     """Return the few lines that end a sitting; each is of this call, or of the whole run."""
-    median, slow = figures.percentile_ms(0.5), figures.percentile_ms(0.99)
+    median, slow = (quantile(figures.answers_ms, share) for share in (0.5, 0.99))
     actions = count_of(figures.actions, "action")
     failures = figures.failures.total()
     failed = f", {failures:,} failed: {figures.causes}" if failures else ""

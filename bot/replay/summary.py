@@ -8,7 +8,7 @@ is read whole, and verified on the way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,6 +150,21 @@ def state_of(run: Run) -> str:
     if not run.is_over:
         return SUSPENDED
     return ENDED if run.state.phase == rules.ENDED else ABANDONED
+
+
+def quantile(counted: Mapping[float, int], share: float) -> float:
+    """Return the value that this share (0 to 1) of all did not exceed; 0 where there is none.
+
+    Args:
+        counted: how often each value is there.
+        share: 0.5 for the median; below 1.
+    """
+    below, count = 0, sum(counted.values())
+    for value, times in sorted(counted.items()):
+        below += times
+        if below > share * count:
+            return value
+    return 0.0
 
 
 def _state_now(run: Run, path: Path) -> str:

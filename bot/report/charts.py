@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import vl_convert
 from markupsafe import Markup
 
+from bot.replay.summary import quantile
 from bot.report.incidents import DIVERGENCE, REFUSAL, RETRY, STOP, Mark, count_of_kind
-from bot.report.story import Bin, Story, quantile
+from bot.report.story import Bin, Story
 from bot.words import clock_time, count_of, duration
 
 WIDTH: Final = 640
@@ -68,8 +70,8 @@ def build(story: Story) -> Iterator[Chart]:
     x = _x(story)
     yield _points(story, x)
     yield _pace(story, x)
-    if ordered := story.answers_ms():
-        yield _answers(story, x, ordered)
+    if answers := story.answers_ms():
+        yield _answers(story, x, answers)
 
 
 # The three charts
@@ -201,7 +203,7 @@ def _pace(story: Story, x: TimeAxis) -> Chart:
     )
 
 
-def _answers(story: Story, x: TimeAxis, ordered: list[float]) -> Chart:
+def _answers(story: Story, x: TimeAxis, answers: Counter[float]) -> Chart:
     """Draw the median and the 99th percentile of the answer times, over time."""
     bins = list(story.bins(BINS))
     answered = [b for b in bins if b.answers_ms]
@@ -217,19 +219,19 @@ def _answers(story: Story, x: TimeAxis, ordered: list[float]) -> Chart:
         rows,
         {"type": "line", "strokeWidth": 2, "point": dots},
         x=x.channel("x"),
-        y=_y("y", "milliseconds", **log_axis(ordered[0], ordered[-1])),
+        y=_y("y", "milliseconds", **log_axis(min(answers), max(answers))),
         color={**look, "scale": {"domain": [*SHARES], "range": ["var(--blue)", "var(--purple)"]}},
         strokeDash={**look, "scale": {"domain": [*SHARES], "range": [[1, 0], [5, 2]]}},
     )
-    median, slow = (milliseconds(quantile(ordered, share)) for share in SHARES.values())
+    median, slow = (milliseconds(quantile(answers, share)) for share in SHARES.values())
     return Chart(
         "answers",
         "Answer times over time",
         f"Half of all answers came within {median}, 99 of 100 within {slow}; the slowest took "
-        f"{milliseconds(ordered[-1])}.",
+        f"{milliseconds(max(answers))}.",
         draw([line, _tips(x, answered, _answers_tip)], "answers"),
         ("time", *SHARES, "answers"),
-        [(x.span(b), *_cells(b), f"{len(b.answers_ms):,}") for b in story.bins(TABLE_BINS)],
+        [(x.span(b), *_cells(b), f"{b.answers_ms.total():,}") for b in story.bins(TABLE_BINS)],
     )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -51,8 +52,7 @@ class Bin(NamedTuple):
     requests: int
     failures: int
     """Of the requests, those without an accepted answer."""
-    answers_ms: Sequence[float]
-    """Answer times, ascending."""
+    answers_ms: Counter[float]
     score: int
     """Points at its end."""
 
@@ -155,9 +155,9 @@ class Story:
         except OverflowError:
             return datetime.max.replace(tzinfo=UTC)
 
-    def answers_ms(self) -> list[float]:
-        """Return every answer time, ascending."""
-        return sorted(elapsed for elapsed in self._elapsed_ms if elapsed >= 0)
+    def answers_ms(self) -> Counter[float]:
+        """Return every answer time."""
+        return _answers(self._elapsed_ms)
 
     def bins(self, most: int) -> Iterator[Bin]:
         """Yield the time played in at most `most` stretches of one length.
@@ -177,7 +177,7 @@ class Story:
                 end=end,
                 requests=after - first,
                 failures=elapsed_ms.count(_FAILED),
-                answers_ms=sorted(elapsed for elapsed in elapsed_ms if elapsed >= 0),
+                answers_ms=_answers(elapsed_ms),
                 score=self._scores[after - 1] if after else 0,
             )
             first = after
@@ -197,12 +197,8 @@ def read_story(path: Path) -> Story:
     return story
 
 
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value that this share (0 to 1) of the ascending values did not exceed.
-
-    It is the rule of the figures that are printed while it plays: one of the values itself.
-    """
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+def _answers(elapsed_ms: Iterable[float]) -> Counter[float]:
+    return Counter(elapsed for elapsed in elapsed_ms if elapsed >= 0)
 
 
 def _name(action: dict[str, object]) -> str:
