@@ -71,7 +71,9 @@ def forbidden_imports(file: Path, source: str) -> list[str]:
     module = module_of(file)
     if module not in ALLOWED:
         return [f"{file}: the module {module} has no place in the order"]
-    allowed = ALLOWED[module] - APART.get(module, set()) | ({module} if len(file.parts) > 1 else set())
+    allowed = ALLOWED[module] - APART.get(module, set()) | (
+        {module} if len(file.parts) > 1 else set()
+    )
     complaints = []
     for name in imported_names(file, source):
         top, *below = name.split(".")

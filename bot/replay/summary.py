@@ -200,9 +200,9 @@ def _read_ends(path: Path) -> Summary | None:
         if success is None or first is None or not isinstance(first.event, RunStarted):
             return None
         started, ended = first.event, last.event
-        is_undisturbed = last.seq == ended.requests  # no line but those of requests
         goal = Goal(started.bank_at, started.bank_rule)
-        goal = goal if is_undisturbed else _last_goal(path, goal, last.seq + 1)
+        if last.seq != ended.requests:  # there are other lines than those of requests
+            goal = _last_goal(path, goal, last.seq + 1)
     except (LineError, NotAJournal):
         return None
     is_as_asked = _is_as_asked(ended, goal)

@@ -9,7 +9,6 @@ import shutil
 import termios
 import time
 import tty
-from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -113,7 +112,8 @@ class Film:
 
     def finish(self) -> None:
         """Read what was not shown, so that the verdict is one on the whole journal."""
-        deque(self._moves, maxlen=0)
+        for _ in self._moves:
+            pass
 
     def picture(self) -> list[str]:
         """Draw this moment: suns and moons in words, so that any terminal can show it."""
@@ -126,12 +126,12 @@ class Film:
             f"score {state.score:,} of {run.goal.bank_at:,}"
         )
         return [
-            one_line(self._verification.run_id or ""),
+            one_line(self._verification.run_id or "a run of no name"),
             f"board {state.board_number:,} (template {state.template_index})   {left}",
             "",
             " ".join("(sun) " if pennant > 0 else "<moon>" for pennant in state.garland),
             " ".join(f"{abs(pennant):^6}" for pennant in state.garland),
-            "=" * (7 * count - 1) if count else "",
+            "=" * (7 * count - 1),
             "; ".join(filter(None, (_outcome(state), f"next: {action}" if action else ""))),
             "",
             f"move {self._number:,}   {pace if action else 'at the end'}",
