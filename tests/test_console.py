@@ -36,8 +36,7 @@ from standins import Call, StandIn, in_order, play, reply
 
 from bot.client.limits import Limits
 from bot.console import displays, streams, terminal
-from bot.console.displays import Display, Lines, Quiet, Several, choose_display
-from bot.console.figures import Figures
+from bot.console.displays import Display, Figures, Lines, Quiet, Several, choose_display
 from bot.console.terminal import Live, Progress
 from bot.errors import OutputError
 from bot.run import Run
@@ -455,13 +454,12 @@ def test_the_bar_is_shown_on_any_stream_and_put_away(
 # Figures
 
 
-def test_percentiles_are_of_all_answers() -> None:
+def test_answer_times_are_counted_to_three_digits() -> None:
     figures = Figures()
-    assert figures.percentile_ms(0.5) == 0
-    for elapsed_ms in range(1, 101):
+    for elapsed_ms in (12.34, 12.31, 0.123456):
         figures.add(elapsed_ms)
-    assert figures.actions == 100
-    assert (figures.percentile_ms(0.5), figures.percentile_ms(0.99)) == (51, 100)
+    assert figures.actions == 3
+    assert figures.answers_ms == {12.3: 2, 0.123: 1}
 
 
 def test_the_time_to_go_is_not_known_before_the_first_award(

@@ -52,7 +52,7 @@ BUSY: Final = reply(503, b"")
 def _on_a_clock_that_nobody_waits_for(
     fake_clock_of_calls: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("bot.console.displays", "bot.console.figures", "bot.cli.monitoring"):
+    for module in ("bot.console.displays", "bot.cli.monitoring"):
         clock = SimpleNamespace(monotonic=fake_clock_of_calls.monotonic)
         monkeypatch.setattr(f"{module}.time", clock)
 

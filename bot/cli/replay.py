@@ -29,7 +29,7 @@ from bot.words import count_of, duration, one_line, shorten
 if TYPE_CHECKING:
     from bot.client.client import Failed
     from bot.replay.audit import Findings
-    from bot.replay.moves import Move
+    from bot.replay.watch import Move
     from bot.service import Service
 
 
@@ -151,15 +151,14 @@ def _audit(
         What it said, and what kept it from being asked to the end, if anything.
     """
     from bot.cli.wiring import new_client  # noqa: PLC0415 - few replays ask a service
-    from bot.replay.audit import Findings, audit, choose, chosen  # noqa: PLC0415
+    from bot.replay.audit import Findings, audit, choose  # noqa: PLC0415
 
     findings, stop = Findings(), StopRequest()
     try:
         client = new_client(_hasty(talk), service, Clock(stop), streams.say)
         client.resume(layout_from_json(verification.run.wire), is_under_way=True)
         with heeding(stop):
-            asked = chosen(verification.path, choose(verification.path, size))
-            audit(asked, client, findings, _tell_failed)
+            audit(choose(verification, size), client, findings, _tell_failed)
     except BotError as exc:
         return findings, exc
     if not findings.refused:
@@ -188,7 +187,7 @@ def _watch(path: Path) -> int:
     Raises:
         NotAJournal: the file cannot be read, or is no journal.
     """
-    from bot.replay import moves, watch  # noqa: PLC0415 - few replays are watched
+    from bot.replay import watch  # noqa: PLC0415 - few replays are watched
 
     verification = Verification(path)
     if _is_screen():
@@ -197,7 +196,7 @@ def _watch(path: Path) -> int:
             watch.show(film, sys.stdin.fileno(), sys.stdout.fileno())
         film.finish()
     else:
-        for number, move in enumerate(moves.moves(verification), 1):
+        for number, move in enumerate(watch.moves(verification), 1):
             streams.answer(watch.describe(number, move))
     if verification.is_verified:
         return AS_ASKED

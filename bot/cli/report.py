@@ -44,8 +44,7 @@ def report(
     if is_all and seed is not None:
         raise click.UsageError("--seed goes with latest, not with --all")
     _check_parts()
-    from bot.report.overview import overview_page  # noqa: PLC0415 - they need these parts
-    from bot.report.page import run_page  # noqa: PLC0415
+    from bot.report.page import overview_page, run_page  # noqa: PLC0415 - they need these parts
     from bot.report.story import read_story  # noqa: PLC0415
 
     now = datetime.now(UTC)
