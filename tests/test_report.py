@@ -204,8 +204,8 @@ def on_board(number: int, **fields: Any) -> State:
 def test_a_board_whose_beginning_is_lost_begins_where_it_is_first_seen() -> None:
     log = BoardLog()
     lost = on_board(7, template_index=7, garland=(1, 2, 3, 4, -5))
-    log.take("1", rules.fresh(), on_board(1, moves_used=1), 1)
-    log.take("1", on_board(1, moves_used=1), lost, 2)
+    log.take("flip 1", rules.fresh(), on_board(1, moves_used=1), 1)
+    log.take("flip 1", on_board(1, moves_used=1), lost, 2)
     first, second = log.boards()
     assert (first.number, second.number, second.at) == (1, 7, 2)
     assert list(log.plays)[second.play].garland == (1, 2, 3, 4, -5)
@@ -218,7 +218,7 @@ def test_a_page_of_any_run_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1, 101):
         state = on_board(number)
         for _ in range(6):
-            log.take("1", state, on_board(number, moves_used=number), 0)
+            log.take("flip 1", state, on_board(number, moves_used=number), 0)
         if number < 100:
             log.take("next", state, on_board(number + 1), number)
     listed = log.boards()
@@ -236,7 +236,7 @@ def test_the_largest_data_that_a_page_can_have_is_under_five_megabytes() -> None
     garland = (-1, -2, -3, -4, -5)
     for number in range(1, boards.MAX_BOARDS + 2):
         state = on_board(number, moves_used=number, garland=garland, score=10**7)
-        log.take("1", state, state, 0)
+        log.take("flip 1", state, state, 0)
         log.take("next", state, on_board(number + 1, template_index=8), number * 1.123)
     assert log.left_out > 0
     size = len(json.dumps([log.boards(), list(log.plays)], separators=(",", ":")))

@@ -171,9 +171,9 @@ def tell(event: Event, gap_s: float) -> Told | None:
             text = visible(cause if known else f"{cause} (HTTP {status})")
             wait_s = min(event.wait_s, MAX_WAIT_S)
             alike = f"{status} {shorten(gist, 80)}"
-            return Told(RETRY, text, alike, visible(event.excerpt), _name(event.what), wait_s)
+            return Told(RETRY, text, alike, visible(event.excerpt), name_of(event.what), wait_s)
         case Refused():
-            return Told(REFUSAL, visible(event.reason), "", what=_name(event.action))
+            return Told(REFUSAL, visible(event.reason), "", what=name_of(event.action))
         case FieldsDiverged():
             return _alike(DIVERGENCE, _fields(event))
         case RunSuspended():
@@ -197,7 +197,8 @@ def count_of_kind(number: int, kind: str) -> str:
     return count_of(number, kind, _PLURALS.get(kind, ""))
 
 
-def _name(what: str | dict[str, object]) -> str:
+def name_of(what: str | dict[str, object]) -> str:
+    """Name an action, or another request; a journal may hold what is neither."""
     if isinstance(what, str):
         return visible(what, 80)
     try:

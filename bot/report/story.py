@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bot import rules
-from bot.errors import ActionError
 from bot.journal.events import ActionTaken, Event, Refused, Retried, RunResumed, RunStarted
 from bot.journal.folder import run_name
 from bot.journal.reader import Entry, parse_time
 from bot.replay.summary import Summary, summary_of
 from bot.report.boards import BoardLog
-from bot.report.incidents import Incidents, Moment
+from bot.report.incidents import Incidents, Moment, name_of
 from bot.rules import State
 from bot.run import Run
 from bot.verify import Verification
@@ -128,7 +127,7 @@ class Story:
         tally.seconds += at - self._played
         match event:
             case ActionTaken():
-                self.boards.take(_name(event.action), self._before, after, at)
+                self.boards.take(name_of(event.action), self._before, after, at)
                 tally.flips += "count" in event.action
                 tally.boards += after.phase == rules.CLEARED
                 tally.award += after.score - self._before.score
@@ -199,12 +198,3 @@ def read_story(path: Path) -> Story:
 
 def _answers(elapsed_ms: Iterable[float]) -> Counter[float]:
     return Counter(elapsed for elapsed in elapsed_ms if elapsed >= 0)
-
-
-def _name(action: dict[str, object]) -> str:
-    """Return the count of a flip, or the action's name; a journal may hold what is neither."""
-    try:
-        parsed = rules.parse_action(action)
-    except ActionError:
-        return "unknown"
-    return str(parsed.count or parsed.type)
