@@ -1247,8 +1247,9 @@ def test_what_follows_a_gzipped_journal_is_read_as_it_is(after: bytes, tmp_path:
 def test_a_gzipped_file_is_read_block_by_block(size: int) -> None:
     content = random.Random(7).randbytes(size)
     packed = Sized(gzip.compress(content) + gzip.compress(content) + b"X" * 100_000)
-    unpacked = io.BufferedReader(reader._Unpacked(packed))
-    assert unpacked.read() == content * 2
+    assert io.BufferedReader(reader._Unpacked(packed)).read() == content * 2
+    alone = Sized(gzip.compress(content))
+    assert io.BufferedReader(reader._Unpacked(alone)).read() == content
 
 
 def test_of_a_long_rest_no_more_is_kept_than_of_a_line(tmp_path: Path) -> None:
