@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from bot.errors import NotAJournal
 from bot.garland import MAX_WHOLE
-from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, Kind, RunAbandoned, RunEnded
+from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, FieldKind, RunAbandoned, RunEnded
 from bot.journal.files import NotPlain, open_plain, why
 from bot.wire.values import is_too_deep, refuse_constant
 
@@ -352,13 +352,13 @@ def parse_time(text: str) -> datetime:
 
 
 _HEAD: Final = {
-    "seq": Kind(
+    "seq": FieldKind(
         "a line number from 0 to 2^53 - 1",
         frozenset({int}),
         range(MAX_WHOLE + 1).__contains__,
     ),
-    "ts": Kind("a time such as 2026-11-30T02:41:07.123Z", frozenset({str}), is_time),
-    "event": Kind("one of " + ", ".join(FORMAT), frozenset({str}), FORMAT.__contains__),
+    "ts": FieldKind("a time such as 2026-11-30T02:41:07.123Z", frozenset({str}), is_time),
+    "event": FieldKind("one of " + ", ".join(FORMAT), frozenset({str}), FORMAT.__contains__),
 }
 """The fields that every line begins with."""
 
