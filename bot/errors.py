@@ -69,7 +69,7 @@ class BrokenAnswer(ServiceUnavailable):
 
 
 class OutputError(BotError):
-    """A result cannot be written to stdout: the disk that it goes to is full."""
+    """A result cannot be written to stdout: it is closed, or its disk is full."""
 
     exit_code = 74
 

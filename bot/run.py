@@ -49,8 +49,8 @@ class Run:
         self.refusals = 0
         self.is_over = False
         """Whether `run.ended` or `run.abandoned` was written."""
-        self.is_suspended = False
-        """Whether the last line is one that ends a sitting."""
+        self.suspended: RunSuspended | None = None
+        """The last line, if it is one that ends a sitting."""
         self.is_as_asked = False
         """Whether the run ended banked, as its goal asks."""
         self.next_seq = 0
@@ -96,7 +96,7 @@ class Run:
         self._note_time(ts)
         self.next_seq += 1
         self.diverged = None
-        self.is_suspended = isinstance(event, RunSuspended)
+        self.suspended = event if isinstance(event, RunSuspended) else None
         match event:
             case ActionTaken():
                 self._take_action(event, ts, after or self.state)

@@ -1,12 +1,11 @@
 """The one loop that holds a journal, line by line, against the rules and the lines before it.
 
-`take` holds one line against all that came before it. Resuming, `replay`, `status` and `report`
-all use it: `recover` ends at the first line that is wrong, `Verification` tells of each.
+`check_lines` is the loop. Resuming, `replay`, `status` and `report` all use it: `recover` ends at
+the first line that is wrong, `Verification` tells of each.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -43,8 +42,7 @@ from bot.rules import Action, State
 from bot.run import Run, action_taken, spec_digest
 from bot.wire.fields import FINAL_SCORE, SCORE, expectation, field_spelled, public_fields
 from bot.wire.layout import Layout, layout_from_json
-from bot.wire.paths import fold_name, parse_path
-from bot.wire.values import MAX_EXCERPT
+from bot.wire.values import MAX_EXCERPT, fold_name, parse_path
 
 MAX_PROBLEMS: Final = 10
 """Problems after which nothing more is read: most of them follow from the first."""
@@ -65,6 +63,35 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         """Say it in one line."""
         return f"line {self.line} (seq {self.seq}): {self.text}"
+
+
+class Checked(NamedTuple):
+    """A line, and what came of it."""
+
+    line: RawLine
+    entry: Entry | None
+    """None where the line cannot be read."""
+    problems: list[LineError]
+    """In what it is wrong; the line after one that was lost is believed."""
+
+
+def check_lines(path: Path, run: Run) -> Iterator[Checked]:
+    """Hold line after line of the journal at `path` against `run`, which takes note of each.
+
+    Raises:
+        NotAJournal: the file cannot be read, or begins with a line that no journal can have.
+    """
+    is_lost = False  # whether the line before could not be read
+    for line in read_lines(path):
+        try:
+            entry = parse_line(line)
+        except LineError as exc:
+            is_lost = True
+            yield Checked(line, None, [exc])
+        else:
+            problems = take(run, entry)
+            yield Checked(line, entry, [] if is_lost else problems)
+            is_lost = False
 
 
 class Verification:
@@ -107,39 +134,31 @@ class Verification:
         """
         run = self.run
         is_known = False  # whether any line so far looks like one of a journal
-        is_lost = False  # whether the line before could not be read
-        for line in self._read():
-            try:
-                entry = parse_line(line)
-            except LineError as exc:
-                is_known = is_known or is_of_a_journal(line)
-                if is_known and line.is_torn:
-                    self._take_torn(line, exc)
-                    return
-                self._add(line, run.next_seq, exc)
+        for line, entry, problems in self._check_lines():
+            is_known = is_known or entry is not None or is_of_a_journal(line)
+            if entry is not None:
+                for problem in problems:
+                    self._add(line, run.next_seq - 1, problem)
+                yield entry
+            elif is_known and line.is_torn:
+                self._take_torn(line, problems[0])
+                return
+            else:
+                self._add(line, run.next_seq, problems[0])
                 if not is_known and line.number >= FOREIGN_LINES:
                     break
-                is_lost = True
-            else:
-                is_known = True
-                found = take(run, entry)
-                if not is_lost:  # the line after one that was lost is believed
-                    for problem in found:
-                        self._add(line, run.next_seq - 1, problem)
-                is_lost = False
-                yield entry
             if len(self.problems) >= MAX_PROBLEMS:
                 return
         if not is_known:
             why = self.problems[0].text if self.problems else "it is empty"
             raise NotAJournal(f"{self.path} is no journal: {why}")
 
-    def _read(self) -> Iterator[RawLine]:
-        """Yield the lines; a file that cannot be read any further has a problem there."""
+    def _check_lines(self) -> Iterator[Checked]:
+        """Check the lines; a file that cannot be read any further has a problem there."""
         try:
-            for line in read_lines(self.path):
-                self.lines = line.number
-                yield line
+            for checked in check_lines(self.path, self.run):
+                self.lines = checked.line.number
+                yield checked
         except NotAJournal as exc:
             if not self.lines:
                 raise
@@ -179,25 +198,25 @@ def recover(path: Path) -> Recovered:
     """
     run = Run()
     size = end = 0
-    torn: tuple[int, LineError] | None = None
-    for line in read_lines(path):
-        if torn is not None:
-            raise _damaged(path, *torn)
+    broken: tuple[int, LineError] | None = None
+    for line, entry, problems in check_lines(path, run):
+        if broken is not None:
+            raise _damaged(path, *broken)
         end = line.end
-        try:
-            entry = parse_line(line)
-        except NewerFormat as exc:
-            raise JournalDamaged(f"cannot resume the journal {path}: {exc}") from None
-        except LineError as exc:
-            torn = line.number, exc
-            continue
-        for problem in take(run, entry):
-            raise _damaged(path, line.number, problem)
-        size = end
+        if entry is None:
+            broken = line.number, problems[0]
+        elif problems:
+            raise _damaged(path, line.number, problems[0])
+        else:
+            size = end
+    if broken is not None and isinstance(broken[1], NewerFormat):
+        raise _damaged(path, *broken)
     return Recovered(run, size, end - size)
 
 
 def _damaged(path: Path, number: int, problem: LineError) -> JournalDamaged:
+    if isinstance(problem, NewerFormat):
+        return JournalDamaged(f"cannot resume the journal {path}: {problem}")
     return JournalDamaged(
         f"the journal {path} is damaged at line {number}: {problem}. It was left as it is and "
         f"nothing was sent; --fresh starts a new run"
@@ -211,21 +230,20 @@ def take(run: Run, entry: Entry) -> list[LineError]:
     else could be, so that one fault is not told over and over.
     """
     event = entry.event
-    after = None
-    problems: list[LineError] = []
     if entry.seq != run.next_seq:
         problems = [LineError("seq", entry.seq, str(run.next_seq))]
         run.next_seq = entry.seq
-    elif (problem := _check_order(run, event)) is not None:
-        problems = [problem]
+    else:
+        problems = _check_order(run, event)
     if isinstance(event, ActionTaken):
         if problems:
             after = _at_its_word(event, run.state)
         else:
             after, problems = _check_action(run, event)
-    elif not problems:
-        problems = list(_check(run, event))
-    run.advance(event, entry.ts, after)
+        run.advance(event, entry.ts, after)
+    else:
+        problems = problems or [*_check(run, event)]
+        run.advance(event, entry.ts)
     return problems
 
 
@@ -246,12 +264,12 @@ _IN_PLAY: Final = frozenset(
 )
 
 
-def _check_order(run: Run, event: Event) -> LineError | None:
-    """Return in what an event does not follow the ones before it, None where it does."""
+def _check_order(run: Run, event: Event) -> list[LineError]:
+    """Return in what an event does not follow the ones before it, if anything."""
     may_follow, expected = _next(run)
     if type(event) in may_follow:
-        return None
-    return LineError("event", EVENT_NAMES[type(event)], expected)
+        return []
+    return [LineError("event", EVENT_NAMES[type(event)], expected)]
 
 
 def _next(run: Run) -> tuple[frozenset[type], str]:
@@ -263,7 +281,7 @@ def _next(run: Run) -> tuple[frozenset[type], str]:
         return frozenset({RunSuspended, RunEnded}), "run.ended after the last action"
     if run.diverged is not None:
         return frozenset({RunSuspended, RunResumed}), "run.suspended after diverged"
-    if run.is_suspended:
+    if run.suspended is not None:
         return frozenset({RunResumed}), "run.resumed after run.suspended"
     return _IN_PLAY, "a line of a run that is going on"
 
@@ -285,26 +303,13 @@ def _check_action(run: Run, event: ActionTaken) -> tuple[State, list[LineError]]
     expected = action_taken(
         run.state, after, action, event.token, run.failures + 1, event.elapsed_ms
     )
-    problems = (
-        [
-            LineError(name, logged, repr(right))
-            for name, logged, right in zip(event._fields, event, expected, strict=True)
-            if not _is_equal(logged, right)
-        ]
-        if not _is_alike(event, expected)
-        else []
-    )
+    problems = [
+        LineError(name, getattr(event, name), repr(right))
+        for name, right in expected._asdict().items()
+        if not _is_equal(getattr(event, name), right)
+    ]
     problems.extend(_check_bank_rule(run, action, after))
     return after, problems
-
-
-def _is_alike(event: ActionTaken, expected: ActionTaken) -> bool:
-    """Tell whether a line is as it has to be, to the letter: `1.0` is not 1, and `true` is not."""
-    return (
-        event == expected
-        and type(event.action.get("count", 1)) is int
-        and {*map(type, event.garland)} == {int}
-    )
 
 
 def _check_bank_rule(run: Run, action: Action, after: State) -> Iterator[LineError]:
@@ -445,12 +450,12 @@ def _check_failure(run: Run, field: str, action: dict[str, object]) -> Iterator[
     parsed = _parse(action)
     if run.pending is not None and not _is_equal(action, run.pending):
         yield LineError(field, action, f"{run.pending} again")
-    elif parsed not in rules.legal_actions(run.state) or not _is_as_written(action, parsed):
+    elif (
+        parsed is None
+        or parsed not in rules.legal_actions(run.state)
+        or not _is_equal(action, parsed.to_json())
+    ):
         yield LineError(field, action, "a legal action")
-
-
-def _is_as_written(logged: dict[str, object], action: Action | None) -> bool:
-    return action is not None and _is_equal(logged, action.to_json())
 
 
 def _parse(action: dict[str, object] | None) -> Action | None:
@@ -504,11 +509,12 @@ def _name_of(layout: Layout, label: str) -> str | None:
         return names.pop()
     if fold_name(path[-1]) == fold_name(FINAL_SCORE):
         return SCORE
-    return field_spelled(path[-1]) or field_spelled(label)
+    return field_spelled(path[-1])
 
 
 def _check_totals(run: Run, event: RunEnded) -> Iterator[LineError]:
-    for name, logged, right in zip(event._fields, event, run.totals(), strict=True):
+    for name, right in run.totals()._asdict().items():
+        logged = getattr(event, name)
         is_doubtful = name == "seconds" and run.has_gone_back  # was counted otherwise before
         if logged != right and not is_doubtful:
             yield LineError(name, logged, repr(right))
@@ -516,4 +522,13 @@ def _check_totals(run: Run, event: RunEnded) -> Iterator[LineError]:
 
 def _is_equal(logged: object, right: object) -> bool:
     """Tell whether two JSON values are written alike: `1.0` is not 1, and `true` is not."""
-    return json.dumps(logged, sort_keys=True) == json.dumps(right, sort_keys=True)
+    if type(logged) is not type(right):
+        return False
+    match logged, right:
+        case dict() as ours, dict() as theirs:
+            return ours.keys() == theirs.keys() and all(
+                _is_equal(value, theirs[name]) for name, value in ours.items()
+            )
+        case list() as ours, list() as theirs:
+            return len(ours) == len(theirs) and all(map(_is_equal, ours, theirs))
+    return logged == right

@@ -33,6 +33,11 @@ def shorten(text: str, limit: int = MAX_SHOWN) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def visible(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return a text of others in one line, cut to `limit`; escaping for HTML is a template's."""
+    return one_line(shorten(text, limit))
+
+
 def count_of(number: int, one: str, many: str = "") -> str:
     """Write a number of things: `1 board`, `3,775 boards`; `many` where an s does not do."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -52,7 +52,8 @@ def fake_clock_of_calls(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Fa
         clock.stop = stop
         return clock
 
-    monkeypatch.setattr("bot.cli.wiring.Clock", on_fake_clock)
+    for verb in ("check", "play"):
+        monkeypatch.setattr(f"bot.cli.{verb}.Clock", on_fake_clock)
     return clock
 
 

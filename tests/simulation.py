@@ -41,11 +41,12 @@ from requests.structures import CaseInsensitiveDict
 from standins import KEY, Watcher
 
 from bot import rules, strategy
-from bot.client.client import MAX_HOPS, Client
+from bot.client.client import Client
 from bot.client.clock import Clock, StopRequest
 from bot.client.environment import Surroundings
 from bot.client.limits import INIT_GIVE_UP_S, POLITE_RPS, Limits
 from bot.client.pace import SLOWEST_RPS, Pace
+from bot.client.redirects import MAX_HOPS
 from bot.client.transport import STOP_GRACE_S, Transport, Watchdog, new_session
 from bot.errors import BotError
 from bot.journal import writer

@@ -305,7 +305,7 @@ def transport_to(service: Service | str, clock: Clock) -> Transport:
 def first_layout(settings: WireSettings = WireSettings()) -> Layout:  # noqa: B008 - it is frozen
     """Return how the local service lays out its first answer."""
     answer = json.loads(FIRST_ANSWER)
-    return read(answer, rules.fresh(), None, Layout(), settings=settings).layout
+    return read(answer, rules.fresh(), None, Layout(), sent="", settings=settings).layout
 
 
 class Talk:

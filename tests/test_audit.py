@@ -13,14 +13,14 @@ from fake_clock import FakeClock
 from harness import plan_game, run_events, write_journal
 from standins import KEY, StandIn, journal_lines, transport_to
 
-from bot.cli import auditing, process
+from bot.cli import process, wiring
 from bot.client.client import Client, Failed
 from bot.client.clock import Clock
 from bot.client.limits import Limits
 from bot.client.pace import Pace
 from bot.errors import ServiceUnavailable
-from bot.replay.audit import MAX_REFUSALS, Findings, audit, choose, chosen
-from bot.replay.moves import Move
+from bot.replay.audit import MAX_REFUSALS, Findings, audit, choose
+from bot.replay.watch import Move
 from bot.service import KEY_FILE, LOCAL_URL, Answer, Service
 from bot.strategy import Goal
 from bot.verify import Problem, Verification
@@ -47,10 +47,20 @@ class Counting(Service):
         return super().answer(method, target, body)
 
 
-def client_to(service: Service, journal: Path) -> Client:
-    """Return a client to a service in this process, which reads answers as the run's last ones."""
+def read(journal: Path) -> Verification:
+    """Return a verification that has read the journal."""
     verification = Verification(journal)
     verification.read_all()
+    return verification
+
+
+def numbers_of(journal: Path, size: int | None) -> list[int]:
+    """Return which actions of a run without trouble are asked about, by their numbers from 0."""
+    return [move.seq - 1 for move in choose(read(journal), size)]
+
+
+def client_to(service: Service, journal: Path) -> Client:
+    """Return a client to a service in this process, which reads answers as the run's last ones."""
     clock = FakeClock()
     client = Client(
         transport_to(service, clock),
@@ -60,14 +70,14 @@ def client_to(service: Service, journal: Path) -> Client:
         pace=Pace(None, clock),
         wire_settings=WireSettings(),
     )
-    client.resume(layout_from_json(verification.run.wire), is_under_way=True)
+    client.resume(layout_from_json(read(journal).run.wire), is_under_way=True)
     return client
 
 
 def ask(path: Path, service: Service, size: int | None = None) -> Findings:
     """Audit the journal at `path` with a service in this process."""
     findings = Findings()
-    audit(chosen(path, choose(path, size)), client_to(service, path), findings, lambda *_: None)
+    audit(choose(read(path), size), client_to(service, path), findings, lambda *_: None)
     return findings
 
 
@@ -85,7 +95,7 @@ def journal(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("size", [1, 5, 6, 20, 41])
 def test_first_last_and_one_of_each_award_are_always_asked_about(size: int, journal: Path) -> None:
     actions = list(journal_lines(journal, "action"))
-    chosen = choose(journal, size)
+    chosen = numbers_of(journal, size)
     awards = [actions[number]["award"] for number in chosen]
     assert (chosen[0], chosen[-1]) == (0, 41)
     assert set(awards) == {0, *AWARDS}
@@ -93,20 +103,20 @@ def test_first_last_and_one_of_each_award_are_always_asked_about(size: int, jour
         first = next(number for number, line in enumerate(actions) if line["award"] == award)
         assert first in chosen
     assert len(chosen) == max(size, 5)
-    assert list(chosen) == sorted(set(chosen))
+    assert chosen == sorted(set(chosen))
 
 
 def test_the_sample_is_the_same_each_time_and_another_for_another_run(tmp_path: Path) -> None:
     other = RUN.replace("00ff", "00fe")
     paths = [write_journal(tmp_path, run, run_events(run)) for run in (RUN, other)]
-    first, second = (list(choose(path, 20)) for path in paths)
-    assert first == list(choose(paths[0], 20))
+    first, second = (numbers_of(path, 20) for path in paths)
+    assert first == numbers_of(paths[0], 20)
     assert first != second
 
 
 @pytest.mark.parametrize("size", [None, 42, 1000])
 def test_all_moves_can_be_asked_about(size: int | None, journal: Path) -> None:
-    assert list(choose(journal, size)) == list(range(42))
+    assert numbers_of(journal, size) == list(range(42))
 
 
 def test_each_move_is_sent_with_the_token_and_action_that_stand_in_the_journal(
@@ -126,7 +136,7 @@ def test_each_move_is_sent_with_the_token_and_action_that_stand_in_the_journal(
 
 def test_moves_know_line_and_state(journal: Path) -> None:
     played = list(plan_game(Goal(1970)))
-    for number, move in zip((3, 7, 41), chosen(journal, [3, 7, 41]), strict=True):
+    for number, move in enumerate(choose(read(journal), None)):
         _, action, after = played[number]
         assert (move.line, move.seq) == (number + 2, number + 1)
         assert (move.action, move.after) == (action, after)
@@ -134,7 +144,7 @@ def test_moves_know_line_and_state(journal: Path) -> None:
 
 def test_a_run_without_moves_asks_about_nothing(tmp_path: Path) -> None:
     path = write_journal(tmp_path, RUN, run_events(RUN, [], 3030))
-    assert list(choose(path, 5)) == []
+    assert numbers_of(path, 5) == []
     assert ask(path, Counting()) == Findings()
 
 
@@ -190,7 +200,7 @@ def test_what_was_found_is_at_hand_when_the_service_is_lost(journal: Path) -> No
     findings = Findings()
     told: list[tuple[Move, Failed]] = []
     with pytest.raises(ServiceUnavailable):
-        audit(chosen(journal, range(42)), client, findings, lambda *failed: told.append(failed))
+        audit(choose(read(journal), None), client, findings, lambda *failed: told.append(failed))
     assert (findings.asked, findings.agreed) == (4, 4)
     assert {str(move.action) for move, _ in told} == {"next"}
     assert [failed.attempt for _, failed in told] == [*range(1, len(told) + 1)]
@@ -309,7 +319,7 @@ def test_an_audit_is_paced_like_play_on_the_same_service(
         raise ServiceUnavailable("enough is known")
 
     (journal.parent / KEY_FILE).write_text("ab" * 32)
-    monkeypatch.setattr(auditing, "new_client", new_client)
+    monkeypatch.setattr(wiring, "new_client", new_client)
     assert process.run(["replay", str(journal), *flags, "--against", against]) == 69
     assert seen[0].limits.max_rps == expected
     assert seen[0].base_url == against

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from harness import (
     actions_of,
+    environment,
     flags,
     last_event,
     only_journal,
@@ -29,7 +31,6 @@ from standins import Reply, Request, StandIn, always, journal_lines, reply
 from bot import solver
 from bot.cli import process
 from bot.cli.signals import STOPS, heeding
-from bot.cli.verbs import cli
 from bot.client import client
 from bot.client.clock import StopRequest
 from bot.garland import flip, target
@@ -419,6 +420,17 @@ def test_a_runs_folder_that_cannot_be_written_is_told_in_one_line(
         assert server.connections == 0
 
 
+def test_a_file_in_place_of_the_runs_folder_is_told_as_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("file").touch()
+    assert run("--local", "--runs-dir=file", "--quiet") == 74
+    assert capsys.readouterr().err == (
+        "sunpleat-bot: cannot keep the local service's key file/.local-key: file is no folder; "
+        "--runs-dir names another one\n"
+    )
+
+
 def test_a_fault_of_the_bot_is_told_as_such(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,7 +449,7 @@ def test_an_interrupt_outside_of_a_sitting_ends_with_130(monkeypatch: pytest.Mon
     def main(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "main", main)
+    monkeypatch.setattr(process.cli, "main", main)
     assert run("--local") == 130
 
 
@@ -467,7 +479,7 @@ def test_a_flag_before_a_verb_is_not_passed_over(
     assert run(flag, verb) == 2
     assert capsys.readouterr().err == (
         f"sunpleat-bot: unexpected argument '{verb}'; a verb comes first, before its flags; "
-        "see sunpleat-bot --help\n"
+        "see --help\n"
     )
 
 
@@ -487,6 +499,27 @@ def test_a_signal_after_the_end_takes_nothing_of_what_was_earned(
         for number, handler in before.items():
             signal.signal(number, handler)
     assert (ended.value.code, left_with) == (1, [1, 1, 1])
+
+
+def test_help_tells_each_verb_in_a_line_that_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    told = capsys.readouterr().out.partition("Verbs:\n")[2].partition("\n\n")[0]
+    assert [line.split(maxsplit=1) for line in told.splitlines()] == [
+        [name, verb.does] for name, verb in process.VERBS.items()
+    ]
+
+
+def test_help_imports_nothing_that_only_a_verb_needs() -> None:
+    asked = "from bot.cli import process; process.run(['--help'])"
+    code = f"import sys; {asked}; print({{'requests', 'structlog', 'rich'}} & {{*sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(PYTHONPATH=str(Path(process.__file__).parents[2])),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_help_teaches_every_flag_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -564,6 +597,8 @@ def test_solve_shows_each_step_to_people(capsys: pytest.CaptureFixture[str]) -> 
         ["1", "2", "3", "4", "5", "6"],
         ["a"],
         ["1.0"],
+        ["\u0663", "1", "2"],
+        ["2", " 1"],
         ["1", "-1"],
         ["9" * 5000],
         ["\x1b[2J"],
@@ -734,15 +769,16 @@ def test_a_table_of_runs_is_no_wider_than_the_terminal(
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_the_rows_of_check_are_no_wider_than_the_terminal(
+def test_what_check_shows_is_no_wider_than_the_terminal(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bot.console.streams.width", lambda: columns)
     monkeypatch.setenv("SUNPLEAT_USE_ENVIRONMENT_PROXIES", "yes")
+    monkeypatch.setenv("SUNPLEAT_CONTACT", "x" * 90)
     assert run("check", "--local") == 0
-    lines = capsys.readouterr().out.split("\n\n")[0].splitlines()
-    assert max(map(len, lines)) <= max(columns, 52)
-    assert ("    SUNPLEAT_USE_ENVIRONMENT_PROXIES" in lines) == (columns == 80) or columns == 40
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "    SUNPLEAT_USE_ENVIRONMENT_PROXIES" in lines
 
 
 # What to do with an unfinished run
@@ -765,6 +801,21 @@ def test_a_threshold_that_an_unfinished_run_has_passed_is_a_clash(
     assert run(*call, "--bank-at=215", "--bank-now") == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["score"], result["end_reason"]) == (score, "banked")
+
+
+@pytest.mark.parametrize(
+    ("bank_at", "rule"), [(5, "at-least"), (1_000_000, "at-least"), (21_051, "exactly")]
+)
+def test_to_bank_now_is_to_bank_whatever_threshold_is_named(
+    bank_at: int, rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ("--local", "--json", "--quiet", f"--bank-at={bank_at}", f"--bank-rule={rule}")
+    assert run("--local", "--quiet", "--max-requests=30") == 75
+    assert run(*call, "--bank-now") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["requests"], result["end_reason"]) == (31, "banked")
+    assert run("play", "--help") == 0
+    assert "whatever --bank-at says" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("flag", ["--resume-only", "--bank-now"])

@@ -15,8 +15,7 @@ import pytest
 from harness import ROOT
 
 from bot.cli import process
-from bot.cli.options import SETTINGS
-from bot.cli.settings import LOCAL, Settings
+from bot.cli.settings import LOCAL, SETTINGS, Settings
 from bot.client.limits import POLITE_RPS
 from bot.wire.fields import LOCATABLE
 from bot.wire.layout import WireSettings
@@ -119,7 +118,7 @@ def taken(
     caught: list[Settings] = []
 
     def play(settings: Settings, *_: Any, **__: Any) -> int:
-        caught.append(replace(settings, sources={}, values={}))
+        caught.append(settings)
         return 0
 
     monkeypatch.setattr("bot.cli.play.sit", play)
@@ -135,12 +134,12 @@ def taken(
 def test_with_a_file_the_bot_plays_as_without_but_for_what_the_file_is_for(
     taken: Callable[..., Settings],
 ) -> None:
-    plain = replace(taken(), runs_dir=ROOT / "runs")
-    assert taken(f"--config={CONFIGS}/default.toml") == plain
+    settings = taken()
+    plain = replace(settings.talk, runs_dir=ROOT / "runs")
     in_minutes = replace(plain, limits=replace(plain.limits, max_minutes=55.0))
-    assert taken(f"--config={CONFIGS}/cron.toml") == in_minutes
     unpaced = replace(plain, base_url=LOCAL, limits=replace(plain.limits, max_rps=None))
-    assert taken(f"--config={CONFIGS}/local.toml") == unpaced
+    for name, talk in (("default", plain), ("cron", in_minutes), ("local", unpaced)):
+        assert taken(f"--config={CONFIGS}/{name}.toml") == replace(settings, talk=talk)
 
 
 @FILES
@@ -152,8 +151,10 @@ def test_a_file_with_every_line_in_force_is_understood(
     written = tomllib.loads(text)
     settings = taken("--config=all.toml", *(["--no-local"] if name == "local.toml" else []))
     assert list(written) == [*NAMES, "wire"]
-    assert settings.limits.max_requests == written["max_requests"]
-    assert settings.wire == WireSettings({"garland": ("state", "sunRow")}, frozenset({"version"}))
+    assert settings.talk.limits.max_requests == written["max_requests"]
+    assert settings.talk.wire == WireSettings(
+        {"garland": ("state", "sunRow")}, frozenset({"version"})
+    )
 
 
 @FILES

@@ -36,8 +36,7 @@ from standins import Call, StandIn, in_order, play, reply
 
 from bot.client.limits import Limits
 from bot.console import displays, streams, terminal
-from bot.console.displays import Display, Lines, Quiet, Several, choose_display
-from bot.console.figures import Figures
+from bot.console.displays import Display, Figures, Lines, Quiet, Several, choose_display
 from bot.console.terminal import Live, Progress
 from bot.errors import OutputError
 from bot.run import Run
@@ -45,7 +44,7 @@ from bot.verify import recover
 
 EVIL: Final = "\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
 HARMLESS: Final = r"\x1b[2J\x1b]0;owned\x07 \u2028\x9b1m\r\nbanked \x00\ud800 [red]é日[/red]"
-EVIL_401: Final = reply(401, {"reason": f"invalid token {EVIL}"})
+EVIL_402: Final = reply(402, {"reason": f"pay {EVIL}"})
 
 
 # Streams
@@ -268,10 +267,11 @@ def test_a_terminal_shows_the_time_to_go_while_it_plays(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_terminal_is_not_moved_by_what_a_service_says(tmp_path: Path) -> None:
-    with StandIn(in_order(None, None, EVIL_401, None, EVIL_401, EVIL_401)) as server:
-        terminal = Terminal(tmp_path, *flags(base_url=server.url, max_rps=0))
+    with StandIn(in_order(None, None, *[EVIL_402] * 9)) as server:
+        limits = {"max_rps": 0, "give_up_after": 1}
+        terminal = Terminal(tmp_path, *flags(base_url=server.url, **limits))
         text = terminal.read()
-    assert terminal.process.returncode == 77
+    assert terminal.process.returncode == 69
     assert "\x1b[2J" not in text
     assert "\x1b]0;" not in text
     assert "\x07" not in text
@@ -454,13 +454,12 @@ def test_the_bar_is_shown_on_any_stream_and_put_away(
 # Figures
 
 
-def test_percentiles_are_of_all_answers() -> None:
+def test_answer_times_are_counted_to_three_digits() -> None:
     figures = Figures()
-    assert figures.percentile_ms(0.5) == 0
-    for elapsed_ms in range(1, 101):
+    for elapsed_ms in (12.34, 12.31, 0.123456):
         figures.add(elapsed_ms)
-    assert figures.actions == 100
-    assert (figures.percentile_ms(0.5), figures.percentile_ms(0.99)) == (51, 100)
+    assert figures.actions == 3
+    assert figures.answers_ms == {12.3: 2, 0.123: 1}
 
 
 def test_the_time_to_go_is_not_known_before_the_first_award(
@@ -484,9 +483,18 @@ def test_a_result_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyP
             full.close()
 
 
-def test_a_result_that_nobody_waits_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_for_a_stream_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
-    streams.answer("verified")
+    with pytest.raises(OutputError, match="stdout is closed"):
+        streams.answer("verified")
+
+
+def test_a_result_whose_reader_has_left_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, pipe = os.pipe()
+    os.close(reader)
+    with os.fdopen(pipe, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        streams.answer("verified")
 
 
 def test_a_result_is_written_whole_to_a_pipe_that_takes_it_bit_by_bit(

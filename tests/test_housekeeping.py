@@ -664,3 +664,53 @@ def test_a_file_without_a_whole_line_is_not_the_latest_run(content: bytes, tmp_p
     journal_path(tmp_path, "20261130T024107Z-seed9-0000").write_bytes(content)
     with told(UsageError, f"there is no run in {tmp_path}"):
         latest(tmp_path)
+
+
+# What goes wrong
+
+
+def test_a_journal_that_cannot_be_removed_is_told_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(stopped())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with told(JournalError, f"cannot remove {path}: Permission denied"):
+        carry_out(Chore(path, 0, is_compressing=False))
+
+
+def test_what_is_left_of_a_kill_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(stopped())
+    for name in (".j.jsonl.gz.0123.part", ".j.jsonl.gz.kept", ".other.jsonl.gz.0123.part"):
+        (tmp_path / name).touch()
+    assert carry_out(Chore(path, 0, is_compressing=True)) is None
+    assert {left.name for left in tmp_path.iterdir()} == {
+        "j.jsonl.gz",
+        ".j.jsonl.gz.kept",
+        ".other.jsonl.gz.0123.part",
+    }
+
+
+def test_what_somebody_else_removes_meanwhile_is_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(stopped())
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / ".j.jsonl.gz.0.part"]))
+    assert carry_out(Chore(path, 0, is_compressing=True)) is None
+
+
+def test_which_run_is_the_newest_goes_by_the_time_that_is_given(tmp_path: Path) -> None:
+    def put(name: str, end: int | None) -> Path:
+        return write_journal(tmp_path, name, run_events(name, bank_at=215)[:end])
+
+    put("20261128T000000Z-seed7-0000", -1)
+    newer = put("20261129T000000Z-seed7-0000", None)
+    put("20261202T000000Z-seed7-0000", None)
+    now = datetime(2026, 11, 30, tzinfo=UTC)
+    assert [*plan(tmp_path, 0, is_compressing=False, now=now).kept] == [newer]

@@ -28,6 +28,14 @@ ORDER = (
     "cli",
 )
 """Each module imports only those before it."""
+CLI_FLOORS = (
+    {"forms", "signals"},
+    {"process", "sources"},
+    {"settings"},
+    {"monitoring", "wiring"},
+    {"check", "play", "replay", "report", "runs", "serve", "solve"},
+)
+"""In `cli`, each module imports only those of the floors before its own: no verb knows another."""
 ALLOWED = {
     "__init__": set[str](),
     "__main__": {"cli"},
@@ -35,6 +43,12 @@ ALLOWED = {
 }
 PLAIN_NAMES = {"__version__"}
 """What the package itself may be asked for, beside its modules."""
+APART = {
+    "replay": {"service", "player"},
+    "report": {"client", "service", "player"},
+    "console": {"strategy", "wire", "journal", "verify", "service", "player", "report"},
+}
+"""What modules leave alone though it comes before them: a report asks no service, and so on."""
 
 
 def source_files() -> list[Path]:
@@ -65,13 +79,21 @@ def forbidden_imports(file: Path, source: str) -> list[str]:
     module = module_of(file)
     if module not in ALLOWED:
         return [f"{file}: the module {module} has no place in the order"]
-    allowed = ALLOWED[module] | ({module} if len(file.parts) > 1 else set())
+    allowed = ALLOWED[module] - APART.get(module, set()) | (
+        {module} if len(file.parts) > 1 else set()
+    )
     complaints = []
     for name in imported_names(file, source):
         top, *below = name.split(".")
         if top == "bot" and below and below[0] not in allowed | PLAIN_NAMES:
             complaints.append(f"{file}: {module} must not import {name}")
     return complaints
+
+
+def floor_of(room: str) -> int:
+    """Return the floor of a module of `cli`, from 0."""
+    (floor,) = (number for number, rooms in enumerate(CLI_FLOORS) if room in rooms)
+    return floor
 
 
 def test_the_package_is_found() -> None:
@@ -83,6 +105,15 @@ def test_the_package_is_found() -> None:
 @pytest.mark.parametrize("file", source_files(), ids=str)
 def test_each_module_imports_only_those_above_it(file: Path) -> None:
     assert forbidden_imports(file, (PACKAGE / file).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "file", [file for file in source_files() if file.match("cli/[!_]*.py")], ids=str
+)
+def test_each_module_of_the_command_line_imports_only_those_of_floors_below(file: Path) -> None:
+    names = imported_names(file, (PACKAGE / file).read_text(encoding="utf-8"))
+    rooms = {name.split(".")[2] for name in names if name.startswith("bot.cli.")}
+    assert {room for room in rooms if floor_of(room) >= floor_of(file.stem)} == set()
 
 
 @pytest.mark.parametrize(
@@ -126,6 +157,8 @@ def test_the_checker_accepts_an_import_from_above(file: str, source: str) -> Non
         ("wire/reading.py", "from ..client import Session"),
         ("wire/deep/down.py", "from ...client import Session"),
         ("wire/__init__.py", "from bot.wire_tools import x"),
+        ("report/page.py", "from bot.client.failures import Failure"),
+        ("console/displays.py", "from bot.report.page import run_page"),
         ("__main__.py", "from bot import cli, player"),
         ("__init__.py", "from bot import errors"),
         ("helpers.py", ""),

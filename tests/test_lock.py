@@ -274,7 +274,12 @@ def test_who_looks_at_a_journal_for_a_moment_does_not_keep_its_writer_out(
     path = write_journal(tmp_path, RUN, [started(RUN)])
     descriptor = os.open(path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
-    monkeypatch.setattr(time, "sleep", lambda _: os.close(descriptor))
+
+    def release(after_s: float) -> None:
+        assert after_s > 0
+        os.close(descriptor)
+
+    monkeypatch.setattr(time, "sleep", release)
     writer.reopen(path, path.stat().st_size, 1, lambda: NOON).close()
 
 

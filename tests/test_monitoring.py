@@ -52,7 +52,7 @@ BUSY: Final = reply(503, b"")
 def _on_a_clock_that_nobody_waits_for(
     fake_clock_of_calls: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("bot.console.displays", "bot.console.figures", "bot.cli.monitoring"):
+    for module in ("bot.console.displays", "bot.cli.monitoring"):
         clock = SimpleNamespace(monotonic=fake_clock_of_calls.monotonic)
         monkeypatch.setattr(f"{module}.time", clock)
 
@@ -562,8 +562,7 @@ def test_a_full_disk_leaves_the_figures_before_is_said_once_and_the_game_goes_on
     open_truly = Path.open
 
     def open_path(path: Path, mode: str = "r", **options: Any) -> Any:
-        is_of_figures = FIGURES.name in path.name and "x" in mode
-        return FullDisk(path, mode) if is_of_figures else open_truly(path, mode, **options)
+        return FullDisk(path, mode) if path.suffix == ".part" else open_truly(path, mode, **options)
 
     monkeypatch.setattr(Path, "open", open_path)
     said = call("--local", "--bank-at=3030", "--quiet", f"--metrics-file={FIGURES}")
@@ -580,21 +579,30 @@ def test_a_full_disk_leaves_the_figures_before_is_said_once_and_the_game_goes_on
     ("place", "problem"),
     [
         ("none/figures.prom", "No such file or directory"),
-        ("folder", "Is a directory"),
+        ("folder", "a folder, not a plain file"),
+        ("/dev/null", "a device, not a plain file"),
+        ("fifo", "a FIFO, not a plain file"),
+        ("link", "a link, not a plain file"),
         ("file/figures.prom", "Not a directory"),
         ("/proc/figures.prom", "No such file or directory"),
     ],
-    ids=["no folder", "a folder", "below a file", "no disk"],
+    ids=["no folder", "a folder", "a device", "a FIFO", "a link", "below a file", "no disk"],
 )
 def test_figures_that_cannot_be_written_are_said_once_and_the_game_goes_on(
     place: str, problem: str, call: Call
 ) -> None:
     Path("folder").mkdir()
     Path("file").touch()
+    Path("link").symlink_to("file")
+    os.mkfifo("fifo")
     said = call("--local", "--bank-at=3030", "--quiet", f"--metrics-file={place}")
     assert said == (0, "", f"sunpleat-bot: could not write the metrics file {place}: {problem}\n")
-    assert sorted(path.name for path in Path().iterdir()) == ["file", "folder", "runs"]
+    there = ["fifo", "file", "folder", "link", "runs"]
+    assert sorted(path.name for path in Path().iterdir()) == there
     assert list(Path("folder").iterdir()) == []
+    assert Path("fifo").is_fifo()
+    assert Path("link").is_symlink()
+    assert Path("file").read_bytes() == b""
 
 
 def test_figures_without_the_library_for_them_are_refused_with_what_to_install(
@@ -610,7 +618,7 @@ def test_figures_without_the_library_for_them_are_refused_with_what_to_install(
             "",
             (
                 "sunpleat-bot: metrics_file needs prometheus_client; in the project's folder, "
-                "pip install '.[metrics]' brings it\n"
+                ".venv/bin/pip install -r .ci/requirements/metrics.txt brings it\n"
             ),
         )
         assert (service.requests, targets(pinged)) == ([], ["/78"])

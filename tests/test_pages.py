@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from pkgutil import resolve_name
 from typing import Final
 
 import click
@@ -12,13 +14,13 @@ import pytest
 from harness import ROOT
 
 from bot import __version__, errors
-from bot.cli import verbs
-from bot.cli.options import SETTINGS
+from bot.cli import process
+from bot.cli.settings import SETTINGS
 from bot.journal.events import FORMAT
 
 PAGES: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "BENCHMARKS.md", "runs/README.md")
 VERBS: Final[Mapping[str, click.Command]] = {
-    name: verbs.cli.get_command(click.Context(verbs.cli), name) for name in verbs.VERBS
+    name: process.cli.get_command(click.Context(process.cli), name) for name in process.VERBS
 }
 OWN_PYTHON: Final = ".venv/bin/python -m bot"
 
@@ -151,3 +153,11 @@ def test_the_walks_of_contributing_name_functions_that_are_there() -> None:
     ]
     named = {name for span in spans for name in re.findall(r"[a-zA-Z_]{2,}", span)}
     assert {name for name in named if not re.search(rf"\b{name}\b", code)} == set()
+
+
+def test_a_mutant_that_is_explained_is_one_of_lines_that_are_there() -> None:
+    explained = tomllib.loads(page("tests/mutation/equivalent.toml"))["mutant"]
+    assert explained
+    for mutant in explained:
+        source = inspect.getsource(resolve_name(mutant["function"]))
+        assert {*mutant["was"].splitlines()} <= {line.strip() for line in source.splitlines()}

@@ -349,7 +349,13 @@ SHELLS: Final = {
     "stdout read-only": "1</dev/null",
 }
 
-LOSING_THE_RESULT: Final = ("stdout full", "both full", "stdout read-only")
+LOSING_THE_RESULT: Final = (
+    "stdout closed",
+    "all closed",
+    "stdout full",
+    "both full",
+    "stdout read-only",
+)
 """What keeps the result for programs from being written."""
 
 ENVIRONMENTS: Final[Mapping[str, Mapping[str, str | None]]] = {
@@ -452,10 +458,12 @@ def test_a_poor_environment_does_not_touch_the_game(
 
 def test_what_a_service_says_never_moves_the_terminal_of_the_log(tmp_path: Path) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\u2028\x9b1m\r\n\x00"
-    answer = reply(401, {"reason": f"invalid token {evil}"})
+    answer = reply(402, {"reason": f"pay {evil}"})
     with StandIn(Turning(answer)) as server:
-        process = run_bot(tmp_path, *flags(base_url=server.url, max_rps=0, log_format="text"))
-    assert process.returncode == 77
+        process = run_bot(
+            tmp_path, *flags(base_url=server.url, max_rps=0, give_up_after=1, log_format="text")
+        )
+    assert process.returncode == 69
     said = process.stdout + process.stderr
     assert "owned" in said
     assert not any(not c.isprintable() and c != "\n" for c in said)

@@ -18,12 +18,11 @@ from bot import rules
 from bot.journal.events import ActionTaken
 from bot.journal.reader import parse_line, read_lines
 from bot.replay.summary import summarise
-from bot.report.incidents import visible
-from bot.report.overview import overview_page
-from bot.report.page import run_page
+from bot.report.page import overview_page, run_page
 from bot.report.story import read_story
 from bot.rules import Action, State
 from bot.strategy import Goal
+from bot.words import visible
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

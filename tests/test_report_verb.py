@@ -47,6 +47,7 @@ def test_a_run_is_named_by_its_path_or_its_id(night: Path, tmp_path: Path, name:
         (["nowhere.jsonl"], 2, "nowhere.jsonl"),
         (["latest", "--runs-dir", "nowhere"], 2, "nowhere"),
         (["--all", "--runs-dir", "nowhere"], 2, "there is no runs folder nowhere"),
+        (["--all", "--runs-dir", "/dev/null"], 74, "the runs folder /dev/null: Not a directory"),
         (["--all", "--runs-dir", "x" * 300], 74, "cannot read the runs folder xxx"),
         ([RUN_ID, "--output", "x.jsonl"], 2, "a journal is never written over"),
         ([RUN_ID, "--output", "x.jsonl.gz"], 2, "a journal is never written over"),
@@ -85,7 +86,7 @@ def test_without_the_extra_it_says_how_to_get_it(
     assert run(["report", *arguments, "--runs-dir", str(night.parent)]) == 78
     assert capsys.readouterr().err == (
         "sunpleat-bot: the report needs no_such_package; in the project's folder, "
-        "pip install '.[report]' brings it\n"
+        ".venv/bin/pip install -r .ci/requirements/report.txt brings it\n"
     )
 
 
@@ -98,7 +99,7 @@ def test_a_page_is_written_whole_or_not_at_all(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", fail)
+    monkeypatch.setattr(Path, "replace", fail)
     assert run(["report", str(night), "--output", str(out)]) == 2
     monkeypatch.undo()
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
@@ -121,7 +122,7 @@ def test_the_page_of_all_runs_leads_to_the_pages_beside_it(
 def test_a_report_never_takes_the_place_of_a_device(tmp_path: Path) -> None:
     link = tmp_path / "page.html"
     link.symlink_to("/dev/null")
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(UsageError, match="a device, not a plain file"):
         reporting.write_page(link, "<p>")
     assert Path("/dev/null").is_char_device()
 
@@ -135,7 +136,9 @@ def test_a_report_with_a_long_name_is_written(tmp_path: Path) -> None:
 def test_a_report_is_not_written_through_links_in_a_circle(tmp_path: Path) -> None:
     link = tmp_path / "page.html"
     link.symlink_to(link)
-    with pytest.raises(UsageError, match=r"cannot write the report .*page\.html: Too many levels"):
+    with pytest.raises(
+        UsageError, match=r"cannot write the report .*page\.html: a link, not a plain file"
+    ):
         reporting.write_page(link, "<p>")
 
 

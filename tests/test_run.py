@@ -40,7 +40,7 @@ def test_before_its_first_line_a_run_stands_at_the_start() -> None:
     assert (run.state, run.score, run.next_seq) == (rules.fresh(), 0, 0)
     assert (run.started, run.token, run.goal, run.wire) == (None, "", Goal(0), {})
     assert (counts(run), run.seconds, run.failures) == ((0, 0, 0, 0, 0), 0.0, 0)
-    assert (run.is_over, run.is_as_asked, run.is_suspended) == (False, False, False)
+    assert (run.is_over, run.is_as_asked, run.suspended) == (False, False, None)
     assert (run.diverged, run.pending, run.refused_ts) == (None, None, "")
     assert (run.started_ts, run.last_ts, run.last_action_ts) == ("", "", "")
 
@@ -180,15 +180,15 @@ def test_a_divergence_is_at_hand_until_the_next_line() -> None:
     assert told.tell(events.RunSuspended("it contradicts", 76)) == []
     seen.append(told.run.diverged)
     assert seen == [None, events.FieldsDiverged(fields), None]
-    assert told.run.is_suspended
+    assert told.run.suspended is not None
 
 
 def test_a_sitting_that_ended_is_suspended_until_the_next_begins() -> None:
     told = Telling()
     assert told.tell(events.RunSuspended("a budget", 75)) == []
-    assert told.run.is_suspended
+    assert told.run.suspended is not None
     assert told.tell(events.RunResumed(1, FAR, "at-least", "1.0.0", 0)) == []
-    assert not told.run.is_suspended
+    assert told.run.suspended is None
 
 
 def test_the_first_refusal_of_the_token_counts_until_an_action_is_accepted() -> None:
@@ -272,6 +272,7 @@ def test_points_an_hour_are_those_of_the_time_played(
     [
         (500, 1000, 60.0, 30.0),
         (1, 3, 1.0, 0.3),
+        (1, 1, 1.0, 1.0),
         (0, 1000, 60.0, 0.0),
         (-5, 1000, 60.0, 0.0),
         (500, 0, 60.0, None),

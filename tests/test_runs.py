@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -18,13 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from eventful import BUSY, abandoned, eventful, plain, play_troubled, stopped
+from eventful import BUSY, abandoned, eventful, laid_out_anew, plain, play_troubled, stopped
 from harness import (
     BOT,
     ROOT,
     bot_process,
     environment,
     plan_game,
+    redirected,
     run_events,
     started,
     wait_for_line,
@@ -207,6 +209,13 @@ def test_a_time_that_passes_all_numbers_only_in_the_end_is_none_either(tmp_path:
     assert replace(slow, bank_at=1001).eta_s == 1e8
 
 
+def test_quantiles_are_of_all_values_and_each_is_one_of_them() -> None:
+    assert summary.quantile({}, 0.5) == 0
+    assert summary.quantile(Counter([1, 2, 3, 4]), 0.5) == 3
+    assert [summary.quantile(Counter(range(1, 101)), share) for share in (0.5, 0.99)] == [51, 100]
+    assert [summary.quantile({7.5: 9, 8.5: 1}, share) for share in (0.89, 0.9)] == [7.5, 8.5]
+
+
 def test_a_run_that_has_ended_is_not_running_whoever_has_the_lock(
     runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -368,6 +377,8 @@ def test_a_finished_run_is_read_from_its_ends_only(
 ) -> None:
     finished(runs_dir, 1, bank_at=5000)
     put(runs_dir, eventful(), run_id(2))
+    exact = started(run_id(3), 1970, bank_rule="exactly")
+    write_journal(runs_dir, run_id(3), [exact, *run_events(run_id(3), bank_at=1970)[1:]])
     expected = [read_whole(path).to_json() for path in sorted(runs_dir.iterdir())]
     monkeypatch.setattr(summary, "Verification", None)
     monkeypatch.setattr(reader, "TAIL", 2000)
@@ -377,8 +388,17 @@ def test_a_finished_run_is_read_from_its_ends_only(
     ]
 
 
-@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzipped"])
+def test_status_says_why_a_run_stopped(runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(runs_dir, stopped(), run_id(1))
+    assert process.run(["status"]) == 0
+    assert "stopped      76, " in capsys.readouterr().out
+    put(runs_dir, stopped().rpartition(b"\n{")[0] + b"\n", run_id(2))
+    assert process.run(["status"]) == 0
+    assert "stopped" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("bank_at", [5000, 6000])
+@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzipped"])
 def test_the_threshold_is_the_one_of_the_last_sitting(
     bank_at: int, compress: bool, runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -398,15 +418,46 @@ def test_the_threshold_is_the_one_of_the_last_sitting(
     assert [run["bank_at"] for run in result(capsys, "runs")] == [bank_at]
 
 
+def test_the_bank_rule_is_the_one_of_the_last_sitting(runs_dir: Path) -> None:
+    name = run_id(1)
+    lines = run_events(name, [action for _, action, _ in plan_game(Goal(1975, "at-most"))], 1975)
+    resumed = RunResumed(4, 1975, "at-most", "1.0.0", 0)
+    path = write_journal(runs_dir, name, [started(name, 4000), *lines[1:5], resumed, *lines[5:]])
+    assert summary.summarise(path) == read_whole(path)
+    assert summary.summarise(path).is_as_asked
+
+
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+@pytest.mark.parametrize("trouble", [BUSY, laid_out_anew], ids=["a retry", "another layout"])
 def test_the_threshold_of_a_run_of_one_sitting_is_its_first_one(
-    mark: bytes, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+    trouble: Any, mark: bytes, runs_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    journal = play_troubled({8: [BUSY] * 2}, Call(bank_at=1970))
+    journal = play_troubled({8: [trouble]}, Call(bank_at=1970))
     path = put(runs_dir, journal, run_id(1))
     path.write_bytes(mark + path.read_bytes())
     status = result(capsys, "status")
     assert (status["state"], status["score"], status["bank_at"]) == ("ended", 1970, 1970)
+
+
+def test_what_is_between_the_sittings_of_a_finished_run_is_not_read(runs_dir: Path) -> None:
+    journal = eventful().replace(b'"event":"action"', b'"event":"deed"', 5)
+    path = put(runs_dir, journal, run_id(1))
+    assert summary.summarise(path).state == summary.ENDED
+    assert read_whole(path).state == summary.DAMAGED
+
+
+def test_what_follows_a_gzipped_run_is_passed_over(runs_dir: Path) -> None:
+    path = runs_dir / f"{run_id(1)}.jsonl.gz"
+    path.write_bytes(gzip.compress(eventful()) + b"something else")
+    found = summary.summarise(path)
+    assert (found.state, found.bank_at) == (summary.ENDED, 1970)
+
+
+def test_a_file_without_a_line_of_a_journal_is_damaged_and_says_so(runs_dir: Path) -> None:
+    (runs_dir / f"{run_id(1)}.jsonl").write_bytes(b"prose\n")
+    (found,) = summary.summarise_all(runs_dir)
+    assert (found.run_id, found.state) == (run_id(1), summary.DAMAGED)
+    assert "is no journal" in found.fault
 
 
 def test_a_finished_run_with_a_broken_sitting_is_damaged(
@@ -586,6 +637,22 @@ def test_old_finished_runs_are_removed_and_no_other_file(full_folder: Path) -> N
         *(f"{run_id(number)}.jsonl" for number in (10, 11, 12)),
         "notes.txt",
     }
+
+
+@pytest.mark.slow
+def test_a_disk_that_takes_no_word_does_not_keep_old_runs(runs_dir: Path) -> None:
+    finished(runs_dir, 1)
+    bot = subprocess.run(
+        [*redirected(">/dev/full"), *BOT, "runs", "--prune", "--keep", "0", "--yes"],
+        capture_output=True,
+        text=True,
+        cwd=runs_dir.parent,
+        env=environment(),
+        check=False,
+    )
+    assert bot.returncode == 74
+    assert "cannot write the result" in bot.stderr
+    assert names(runs_dir) == set()
 
 
 def test_old_finished_runs_are_compressed_and_stay_the_same(

@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 from standins import KEY
 
 from bot.cli.forms import BaseUrl, Folder, PingUrl, Text
-from bot.cli.options import SETTINGS, Setting
-from bot.cli.settings import Settings
+from bot.cli.settings import SETTINGS, Settings
+from bot.cli.sources import ConfigFile, Setting
 from bot.client.clock import StopRequest
 from bot.client.environment import Surroundings
 from bot.client.limits import Limits
 from bot.client.transport import Transport, new_transport
+from bot.errors import ConfigError
 from bot.service import LocalAdapter, Service
 from bot.strategy import Goal
 from bot.wire.layout import WireSettings
@@ -124,7 +125,7 @@ def samples(setting: Setting) -> dict[str, Any]:
     elif isinstance(kind, click.IntRange):
         values = (21, 22, 23)
     elif isinstance(kind, click.FloatRange):
-        values = (1.5, 0.25, 12)
+        values = (12.5, 25, 50)
     elif isinstance(kind, BaseUrl | PingUrl):
         values = ("http://flag.test", "https://variable.test:8443", "http://file.test")
     elif isinstance(kind, Folder | Text):
@@ -164,6 +165,8 @@ def test_the_strongest_source_wins_and_check_names_it(
             flags.append(as_flag(setting, values["flag"]))
         write_file(*([as_line(name, values["file"])] if "file" in speaking else []))
         with monkeypatch.context() as patch:
+            if name != "max_rps":
+                patch.setenv("SUNPLEAT_MAX_RPS", "0")
             if "variable" in speaking:
                 patch.setenv(variable, str(values["variable"]))
             shown_rows = rows(call("check", *flags))
@@ -179,16 +182,24 @@ REACHES: Final[dict[str, tuple[object, Callable[[Settings], object], object]]] =
     "seed": (3, lambda settings: settings.seed, 3),
     "bank_at": (21050, lambda settings: settings.goal, Goal(21050)),
     "bank_rule": ("exactly", lambda settings: settings.goal, Goal(1_000_000, "exactly")),
-    "local": (True, lambda settings: (settings.base_url, settings.is_local), ("local", True)),
-    "base_url": ("HTTP://A.TEST:80/x/", lambda settings: settings.base_url, "http://a.test/x"),
-    "runs_dir": ("elsewhere", lambda settings: settings.runs_dir, Path("elsewhere")),
-    "max_rps": (2.5, lambda settings: settings.limits, Limits(max_rps=2.5)),
-    "max_requests": (5, lambda settings: settings.limits, Limits(max_rps=10, max_requests=5)),
-    "max_minutes": (0.5, lambda settings: settings.limits, Limits(max_rps=10, max_minutes=0.5)),
-    "timeout": (9, lambda settings: settings.limits, Limits(9, max_rps=10)),
-    "give_up_after": (99, lambda settings: settings.limits, Limits(30, 99, max_rps=10)),
-    "use_environment_proxies": (True, lambda settings: settings.use_environment_proxies, True),
-    "contact": ("me@a.test", lambda settings: settings.contact, "me@a.test"),
+    "local": (
+        True,
+        lambda settings: (settings.talk.base_url, settings.talk.is_local),
+        ("local", True),
+    ),
+    "base_url": ("HTTP://A.TEST:80/x/", lambda settings: settings.talk.base_url, "http://a.test/x"),
+    "runs_dir": ("elsewhere", lambda settings: settings.talk.runs_dir, Path("elsewhere")),
+    "max_rps": (2.5, lambda settings: settings.talk.limits, Limits(max_rps=2.5)),
+    "max_requests": (5, lambda settings: settings.talk.limits, Limits(max_rps=10, max_requests=5)),
+    "max_minutes": (
+        0.5,
+        lambda settings: settings.talk.limits,
+        Limits(max_rps=10, max_minutes=0.5),
+    ),
+    "timeout": (9, lambda settings: settings.talk.limits, Limits(9, max_rps=10)),
+    "give_up_after": (99, lambda settings: settings.talk.limits, Limits(30, 99, max_rps=10)),
+    "use_environment_proxies": (True, lambda settings: settings.talk.use_environment_proxies, True),
+    "contact": ("me@a.test", lambda settings: settings.talk.contact, "me@a.test"),
     "resume_only": (True, lambda settings: settings.is_resuming_only, True),
     "quiet": (True, lambda settings: settings.is_quiet, True),
     "log_format": ("json", lambda settings: settings.log_format, "json"),
@@ -222,7 +233,7 @@ def test_each_setting_reaches_what_it_is_for(
 def test_requests_are_paced_on_any_base_url_and_not_on_the_local_service(
     flags: tuple[str, ...], max_rps: float | None, taken: Callable[..., Settings]
 ) -> None:
-    assert taken(*flags).limits.max_rps == max_rps
+    assert taken(*flags).talk.limits.max_rps == max_rps
 
 
 # The local service or a base URL
@@ -264,7 +275,7 @@ def test_of_local_and_base_url_the_one_from_the_stronger_source_holds(
 
 def test_local_that_is_off_goes_together_with_a_base_url(taken: Callable[..., Settings]) -> None:
     write_file(as_line("local", value=False), as_line("base_url", "http://a.test"))
-    assert taken(f"--config={FILE}").base_url == "http://a.test"
+    assert taken(f"--config={FILE}").talk.base_url == "http://a.test"
 
 
 # Values that are false, empty or zero
@@ -353,8 +364,9 @@ def test_a_relative_path_of_a_file_follows_the_file(
     Path("conf", "a.toml").write_text(as_line(name, written))
     near = taken("--config=conf/a.toml")
     far = taken(f"--config={tmp_path}/conf/a.toml")
-    assert getattr(near, name) == Path(expected)
-    assert getattr(far, name) == tmp_path / expected
+    reached = REACHES[name][1]
+    assert reached(near) == Path(expected)
+    assert reached(far) == tmp_path / expected
 
 
 @pytest.mark.parametrize("name", ["runs_dir", "metrics_file"])
@@ -369,7 +381,7 @@ def test_a_path_that_begins_with_a_tilde_is_in_the_home_folder(
     if source == "file":
         write_file(as_line(name, "~/there"))
         flags = [f"--config={FILE}"]
-    assert getattr(taken(*flags), name) == Path("/home/ada/there")
+    assert REACHES[name][1](taken(*flags)) == Path("/home/ada/there")
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -382,17 +394,17 @@ def test_an_absolute_path_and_one_that_is_not_of_a_file_stay_as_they_are(
     if source == "variable":
         monkeypatch.setenv("SUNPLEAT_RUNS_DIR", "by-variable")
     expected = {"flag": "by-flag", "variable": "by-variable", "file": "/journals"}[source]
-    assert taken("--config=conf/a.toml", *flags).runs_dir == Path(expected)
+    assert taken("--config=conf/a.toml", *flags).talk.runs_dir == Path(expected)
 
 
 def test_the_file_is_the_given_one_else_the_variables_else_the_default_of_the_folder(
-    taken: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+    taken: Callable[..., Settings], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert taken().seed == 7
     Path("configs").mkdir()
     Path("configs", "default.toml").write_text("seed = 1")
-    settings = taken()
-    assert (settings.seed, settings.sources["seed"]) == (1, "configs/default.toml")
+    assert taken().seed == 1
+    assert rows(call("check"))["seed"] == ("1", "configs/default.toml")
     Path("variable.toml").write_text("seed = 2")
     monkeypatch.setenv("SUNPLEAT_CONFIG", "variable.toml")
     assert taken().seed == 2
@@ -404,7 +416,7 @@ def test_the_file_is_the_given_one_else_the_variables_else_the_default_of_the_fo
 
 def test_what_a_file_says_of_the_service_is_taken(taken: Callable[..., Settings]) -> None:
     write_file("[wire]", 'garland = "a.b\\\\.c"', 'token = "t"', 'ignore = ["version", "a.n"]')
-    assert taken(f"--config={FILE}").wire == WireSettings(
+    assert taken(f"--config={FILE}").talk.wire == WireSettings(
         {"garland": ("a", "b.c"), "token": ("t",)}, frozenset({"version", "a.n"})
     )
 
@@ -538,9 +550,9 @@ def test_a_bad_flag_is_a_usage_error(
     message = f"Invalid value for '{flag}': expected {WOULD_DO[name]}{got(name, text)}{why}"
     message = message.removesuffix(".")
     said = call(f"{flag}={text}")
-    assert_refused(said, 2, f"{message}; see sunpleat-bot --help", sent)
+    assert_refused(said, 2, f"{message}; see --help", sent)
     said = call("check", f"{flag}={text}")
-    assert_refused(said, 2, f"{message}; see sunpleat-bot check --help", sent)
+    assert_refused(said, 2, f"{message}; see check --help", sent)
 
 
 @pytest.mark.parametrize(("name", "text", "why"), BAD_IN_VARIABLES, ids=ids_of(BAD_IN_VARIABLES))
@@ -706,7 +718,7 @@ def test_a_folder_in_place_of_a_file_is_refused_likewise(
     call: Call, sent: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("folder").mkdir()
-    assert_refused(call("--config=folder"), 2, "--config: there is no file folder", sent)
+    assert_refused(call("--config=folder"), 2, "--config: folder is not a file", sent)
     monkeypatch.setenv("SUNPLEAT_CONFIG", str(tmp_path))
     assert_refused(call(), 78, f"SUNPLEAT_CONFIG={tmp_path}: cannot be read: not a file", sent)
 
@@ -780,10 +792,10 @@ def test_a_file_that_may_not_be_read_is_a_configuration_error(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--sed=7",), "No such option '--sed'. Did you mean '--seed'?; see sunpleat-bot --help"),
+        (("--sed=7",), "No such option '--sed'. Did you mean '--seed'? see --help"),
         (("--seed",), "Option '--seed' requires an argument"),
         (("--local=yes",), "Option '--local' does not take a value"),
-        (("chekc",), "No such command 'chekc'. Did you mean 'check'?; see sunpleat-bot --help"),
+        (("chekc",), "No such command 'chekc'. Did you mean 'check'? see --help"),
     ],
     ids=["misspelt", "no value", "a value too many", "misspelt verb"],
 )
@@ -858,16 +870,19 @@ TOML_VALUES: Final = st.recursive(
 @tuned(deadline=None, max_examples=60)
 @given(value=TOML_VALUES)
 def test_any_value_of_a_file_is_taken_or_refused_in_words(setting: Setting, value: object) -> None:
+    name = str(setting.name)
+    config = ConfigFile(Path(FILE), FILE, {name: value})
+    ctx = click.Context(click.Command("play"), obj=config, default_map={name: value})
     refusal = None
     try:
-        taken_value = setting.read_file_value(value)
-    except ValueError as exc:
+        setting.handle_parse_result(ctx, {}, [])
+    except ConfigError as exc:
         refusal = str(exc)
     if refusal is None:
+        taken_value = ctx.params[name]
         assert setting.type.convert(taken_value, setting, None) == taken_value
     else:
-        name = str(setting.name)
-        assert refusal.startswith(f"expected {WOULD_DO[name]}{got(name, value)}")
+        assert refusal.startswith(f"{FILE}: {name}: expected {WOULD_DO[name]}{got(name, value)}")
 
 
 HOSTS: Final = st.text(st.sampled_from("ab.-_*%:@[]<> \\\0\x7fé℀1"), max_size=12)
@@ -890,7 +905,7 @@ def test_an_address_that_is_taken_can_be_asked(host: str) -> None:
         assert BaseUrl().convert(address, None, None) == address
 
 
-@pytest.mark.parametrize("device", ["/dev/zero", "/dev/tty0"])
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/tty"])
 def test_a_device_in_place_of_a_file_is_never_opened(
     device: str, call: Call, sent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -898,6 +913,7 @@ def test_a_device_in_place_of_a_file_is_never_opened(
     said = call()
     assert (said.code, sent) == (78, [])
     assert said.err.startswith(f"sunpleat-bot: SUNPLEAT_CONFIG={device}: cannot be read: ")
+    assert_refused(call(f"--config={device}"), 2, f"--config: {device} is not a file", sent)
 
 
 def test_a_folder_without_a_name_is_refused_after_a_verb_too(call: Call, sent: list[str]) -> None:
@@ -923,4 +939,4 @@ def test_a_tilde_without_a_home_is_refused(
 
 @pytest.mark.parametrize("name", ["runs", "my runs", "it's", "läufe", "a/b", ".", "-"])
 def test_an_ordinary_name_of_a_folder_is_taken(name: str, taken: Callable[..., Settings]) -> None:
-    assert taken(f"--runs-dir={name}").runs_dir == Path(name)
+    assert taken(f"--runs-dir={name}").talk.runs_dir == Path(name)

@@ -29,6 +29,8 @@ with heeding(StopRequest(), lambda code: print("last words", code, flush=True)):
         ctypes.CDLL(None).sleep(60)
 """
 """A program that never looks whether it was asked to stop."""
+BUSY_S: Final = 1.5
+"""What a busy machine may add to a time."""
 
 
 class Left(Exception):
@@ -121,7 +123,7 @@ def test_a_main_thread_that_hears_nothing_is_ended_within_three_seconds(
         began_at = time.monotonic()
         deaf.send_signal(number)
         out, _ = deaf.communicate(timeout=PATIENCE_S)
-    assert 2 < time.monotonic() - began_at < 3.3
+    assert 2 < time.monotonic() - began_at < 3 + BUSY_S
     assert (deaf.returncode, out) == (128 + number, f"last words {128 + number}\n")
 
 
@@ -136,5 +138,5 @@ def test_a_main_thread_that_hears_nothing_is_ended_at_once_by_a_second_signal(
             deaf.wait(0.2)
         deaf.send_signal(signal.SIGINT)
         deaf.communicate(timeout=PATIENCE_S)
-    assert time.monotonic() - began_at < 1.5
+    assert time.monotonic() - began_at < 0.5 + BUSY_S
     assert deaf.returncode == 130

@@ -20,12 +20,13 @@ from simulation import FAULTS, Violation, World, main, simulate
 from tenacity import stop_after_attempt, wait_exponential, wait_none
 
 from bot import player
-from bot.client import client, failures, patience, redirects
+from bot.client import client, failures, patience
 from bot.client.client import Client
 from bot.client.clock import StopRequest
 from bot.client.failures import Failure, Kind
 from bot.client.pace import Pace
 from bot.client.patience import POLICIES, Patience, Policy
+from bot.client.redirects import Endpoint
 from bot.errors import Diverged, JournalError
 from bot.journal import writer
 from bot.journal.events import ActionTaken, Event, Retried
@@ -83,19 +84,19 @@ def test_the_script_says_what_it_has_tried(
 
 def another_action(patch: pytest.MonkeyPatch) -> None:
     """Bank after a lost answer."""
-    ask = Client._ask
+    send = Client._send
     failed: set[Client] = set()
 
     def broken(self: Client, request: Any, *args: Any) -> object:
         if self in failed and request.body:
             request.body = request.body.partition(b',"action"')[0] + b',"action":{"type":"bank"}}'
         try:
-            return ask(self, request, *args)
+            return send(self, request, *args)
         except Failure:
             failed.add(self)
             raise
 
-    patch.setattr(Client, "_ask", broken)
+    patch.setattr(Client, "_send", broken)
 
 
 def a_lie_that_counts(patch: pytest.MonkeyPatch) -> None:
@@ -113,13 +114,11 @@ def a_lost_move_that_counts(patch: pytest.MonkeyPatch) -> None:
     """Take a refusal for an answer."""
     judge = Client._judge
 
-    def broken(
-        self: Client, answer: object, status: int, after: State, before: Any, sent: str
-    ) -> object:
+    def broken(self: Client, question: Any, answer: Any) -> client.Answered:
         try:
-            return judge(self, answer, status, after, before, sent)
+            return judge(self, question, answer)
         except Failure:
-            return client.Answered(sent, self._layout, False, (), None, 1, 0.0)
+            return client.Answered(question.token, self._layout, False, (), None, 1, 0.0)
 
     patch.setattr(Client, "_judge", broken)
 
@@ -206,7 +205,7 @@ def a_run_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def no_ear_for_retry_after(patch: pytest.MonkeyPatch) -> None:
     """Come back as soon as ever."""
-    patch.setattr(failures, "parse_retry_after", lambda *_: None)
+    patch.setattr(client, "parse_retry_after", lambda *_: None)
 
 
 def no_patience(patch: pytest.MonkeyPatch) -> None:
@@ -275,13 +274,13 @@ def a_refused_token_that_is_asked_for_once(patch: pytest.MonkeyPatch) -> None:
 
 def a_redirect_that_is_not_followed(patch: pytest.MonkeyPatch) -> None:
     """Ask at the old address again."""
-    redirected = redirects.redirected
+    target = Endpoint._target
 
-    def broken(transport: Any, request: Any, response: Any) -> str:
-        redirected(transport, request, response)
-        return str(request.url)
+    def broken(self: Endpoint, response: Any) -> str:
+        target(self, response)
+        return self.url
 
-    patch.setattr(client, "redirected", broken)
+    patch.setattr(Endpoint, "_target", broken)
 
 
 def deaf_ears(patch: pytest.MonkeyPatch) -> None:

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeAlias
 
 import pytest
+from calls import told
 from eventful import plain
 from fake_clock import FakeClock
-from harness import started, taken
+from harness import plan_game, run_events, started, taken, write_journal
 from sample_runs import WIRE
 from standins import KEY, Call, journal_lines, play
 from telling import CLEARING, FAR, FLIP, RUN, Telling, moment
 
 from bot import rules
-from bot.errors import NotAJournal
+from bot.errors import JournalDamaged, NotAJournal
 from bot.journal import events
 from bot.journal.events import Event
-from bot.journal.reader import Entry
+from bot.journal.reader import Entry, RawLine, read_lines
 from bot.replay.summary import summarise
 from bot.rules import Action, State
 from bot.run import Run
 from bot.service import Answer, Service
 from bot.strategy import Goal
-from bot.verify import MAX_PROBLEMS, Verification, recover, take
+from bot.verify import FOREIGN_LINES, MAX_PROBLEMS, Problem, Verification, recover, take
 from bot.wire.fields import legal_actions, public_fields
 from bot.wire.layout import WireSettings
-from bot.wire.paths import Path
+from bot.wire.values import Path
 
 Relay: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Lays an answer out in another way."""
@@ -469,6 +472,7 @@ CLAIMED: Final = State(
         ({"template": 0}, {"template_index": 2}),
         ({"template": 1}, {"template_index": 1}),
         ({"template": 9}, {"template_index": 2}),
+        ({"phase": "dancing"}, {"phase": "playing", "cleared_boards": 1}),
         (
             {"phase": "ended", "action": rules.BANK.to_json()},
             {"phase": "ended", "end_reason": "banked", "cleared_boards": 1},
@@ -708,6 +712,183 @@ def test_a_divergence_that_the_bot_has_met_is_sound_in_any_layout(
     assert recover(outcome.path).run.next_seq == outcome.run.next_seq
 
 
+# Going on with a journal
+
+
+def a_few_lines() -> list[Event]:
+    """Return the lines of a run that was stopped on its second board."""
+    actions = [action for _, action, _ in plan_game(Goal(3030))]
+    return [*run_events(RUN, actions[:4]), SUSPENDED]
+
+
+TAILS: Final[dict[str, bytes]] = {
+    "nothing": b"",
+    "partial JSON": b'{"seq":6,"ts":"2026-11-30T02:41:07.000Z","event":"run.res',
+    "half a character": b'{"seq":6,"reason":"caf\xc3',
+    "NUL bytes": b"\0" * 4096,
+    "NUL bytes and a line end": b"\0" * 100 + b"\n",
+    "one NUL byte": b"\0",
+    "a brace": b"{",
+    "garbage": b"\xff\xfe\n",
+    "an empty line": b"\n",
+    "a number": b"12\n",
+    "deep nesting": b"[" * 100_000,
+    "a line that is too long": b"x" * (9 * 2**20),
+    "a line of an unknown event": b'{"seq":6,"ts":"2026-11-30T02:41:07.000Z","event":"x"}\n',
+}
+
+
+@pytest.mark.parametrize("tail", [pytest.param(tail, id=name) for name, tail in TAILS.items()])
+def test_a_torn_tail_costs_that_line_alone(tail: bytes, tmp_path: FilePath) -> None:
+    path = write_journal(tmp_path, RUN, a_few_lines())
+    whole = path.read_bytes()
+    path.write_bytes(whole + tail)
+    recovered = recover(path)
+    assert (recovered.size, recovered.cut_bytes) == (len(whole), len(tail))
+    assert recovered.run.next_seq == 6
+    assert recovered.run.state.turn == 4
+
+
+def test_a_last_line_of_any_size_is_told_in_a_few_words(tmp_path: FilePath) -> None:
+    path = tmp_path / "j"
+    line = b'{"seq":' + b"9" * 900_000 + b"}\n"
+    path.write_bytes(line * 2)
+    with pytest.raises(JournalDamaged) as caught:
+        recover(path)
+    assert len(str(caught.value)) <= 500 + len(str(path))
+
+
+@pytest.mark.parametrize("after", [b"", b'{"seq":1}\n'], ids=["alone", "with more"])
+def test_a_journal_of_a_newer_format_is_not_resumed(after: bytes, tmp_path: FilePath) -> None:
+    path = write_journal(tmp_path, RUN, [started(RUN)])
+    line = json.dumps({**json.loads(path.read_bytes()), "journal_version": 2}).encode() + b"\n"
+    path.write_bytes(line + after)
+    text = (
+        f"cannot resume the journal {path}: it was written by a newer version of the bot "
+        f"(journal_version 2, this one reads 1); update the bot"
+    )
+    with told(JournalDamaged, text):
+        recover(path)
+    assert path.read_bytes() == line + after
+
+
+def test_a_whole_record_without_its_line_end_is_cut_off(tmp_path: FilePath) -> None:
+    path = write_journal(tmp_path, RUN, a_few_lines()[:-1])
+    whole = path.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    path.write_bytes(whole[:-1])
+    recovered = recover(path)
+    assert (recovered.size, recovered.cut_bytes) == (len(whole) - len(last), len(last) - 1)
+    assert recovered.run.state.turn == 3
+
+
+def test_a_file_without_a_whole_line_is_gone_on_with_from_its_beginning(tmp_path: FilePath) -> None:
+    path = tmp_path / "j"
+    for content in (b"", b'{"seq":0'):
+        path.write_bytes(content)
+        recovered = recover(path)
+        assert (recovered.size, recovered.cut_bytes) == (0, len(content))
+        assert recovered.run.started is None
+
+
+def test_every_byte_at_which_a_file_can_end_costs_at_most_one_line(tmp_path: FilePath) -> None:
+    path = write_journal(tmp_path, RUN, [*a_few_lines()[:2], SUSPENDED])
+    whole = path.read_bytes()
+    ends = [0, *(match.end() for match in re.finditer(b"\n", whole))]
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        recovered = recover(path)
+        assert recovered.size == max(end for end in ends if end <= length)
+        assert recovered.cut_bytes == length - recovered.size
+
+
+def _without(number: int) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[: number - 1], *lines[number:]]
+
+
+def _twice(number: int) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[:number], *lines[number - 1 :]]
+
+
+def _edited(number: int, **changes: object) -> Callable[[list[bytes]], list[bytes]]:
+    def edit(lines: list[bytes]) -> list[bytes]:
+        line = {**json.loads(lines[number - 1]), **changes}
+        return [*lines[: number - 1], json.dumps(line).encode() + b"\n", *lines[number:]]
+
+    return edit
+
+
+def _replaced(number: int, line: bytes) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [*lines[: number - 1], line, *lines[number:]]
+
+
+DAMAGES: Final[dict[str, tuple[Callable[[list[bytes]], list[bytes]], int, str]]] = {
+    "a broken line": (_replaced(3, b"}{\n"), 3, "line is"),
+    "a broken first line": (_replaced(1, b"?\n"), 1, "line is"),
+    "an empty line": (_replaced(2, b"\n"), 2, "line is"),
+    "NUL bytes": (_replaced(2, b"\0" * 100 + b"\n"), 2, "line is"),
+    "a text that is no UTF-8": (_replaced(4, b'{"seq":"\xff"}\n'), 4, "line is"),
+    "two lines without the end between them": (
+        lambda lines: [lines[0], lines[1].rstrip(b"\n"), *lines[2:]],
+        2,
+        "line is",
+    ),
+    "a missing line": (_without(3), 3, "seq is 3, expected 2"),
+    "no first line": (_without(1), 1, "seq is 1, expected 0"),
+    "a line twice": (_twice(3), 4, "seq is 2, expected 3"),
+    "a wrong score": (_edited(2, score=216), 2, "score is 216, expected 215"),
+    "a wrong award": (_edited(2, award=0), 2, "award is 0, expected 215"),
+    "true for 1": (_edited(2, turn=True), 2, "turn is True"),
+    "a wrong garland": (_edited(5, garland=[3, 2, 1]), 5, "garland is"),
+    "an illegal action": (_edited(5, action={"type": "retry"}), 5, "action is"),
+    "another legal action": (_edited(5, action={"type": "flip", "count": 1}), 5, "is"),
+    "a leaf too many": (_edited(3, leaves=4), 3, "leaves is 4, expected 3"),
+    "a field too many": (_edited(3, level="info"), 3, "level is 'info'"),
+    "a field too few": (_replaced(6, b'{"seq":5}\n'), 6, "is"),
+    "an unknown event": (_edited(2, event="tick"), 2, "event is 'tick'"),
+    "a time that is none": (_edited(2, ts="noon"), 2, "ts is 'noon'"),
+}
+
+
+@pytest.mark.parametrize(
+    ("damage", "number", "text"), [pytest.param(*row, id=name) for name, row in DAMAGES.items()]
+)
+def test_damage_before_the_last_line_is_told_with_file_and_line_and_left_alone(
+    damage: Callable[[list[bytes]], list[bytes]], number: int, text: str, tmp_path: FilePath
+) -> None:
+    path = write_journal(
+        tmp_path, RUN, [*a_few_lines(), events.RunResumed(5, 1, "at-least", "1", 0)]
+    )
+    damaged = b"".join(damage(path.read_bytes().splitlines(keepends=True)))
+    path.write_bytes(damaged)
+    with pytest.raises(JournalDamaged) as caught:
+        recover(path)
+    assert caught.value.exit_code == 74
+    said = str(caught.value)
+    assert said.startswith(f"the journal {path} is damaged at line {number}: ")
+    assert text in said
+    assert said.endswith(". It was left as it is and nothing was sent; --fresh starts a new run")
+    assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzipped"])
+def test_a_whole_run_recovers_as_over(gzipped: bool, tmp_path: FilePath) -> None:
+    path = write_journal(tmp_path, RUN, run_events(RUN))
+    if gzipped:
+        plain, path = path, path.with_name(f"{path.name}.gz")
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+    recovered = recover(path)
+    run = recovered.run
+    assert run.is_over
+    assert recovered.cut_bytes == 0
+    assert (run.state.score, run.boards, run.flips, run.requests) == (3030, 12, 58, 71)
+
+
+def test_a_file_that_is_not_there_is_no_journal(tmp_path: FilePath) -> None:
+    with told(NotAJournal, f"cannot read {tmp_path / 'missing.jsonl'}: No such file or directory"):
+        recover(tmp_path / "missing.jsonl")
+
+
 # A whole file
 
 
@@ -740,8 +921,63 @@ def test_a_line_that_is_cut_off_is_no_problem_unless_it_comes_after_the_end(
     cut = verify(tmp_path / "cut", whole[:-7])
     assert (cut.problems, cut.torn_bytes) == ([], len(whole.splitlines(keepends=True)[-1]) - 7)
     more = verify(tmp_path / "more", whole + b'{"seq":')
-    (problem,) = more.problems
-    assert problem.text.endswith("expected nothing after the end")
+    lines = whole.count(b"\n")
+    text = "line is '{\"seq\":', expected nothing after the end"
+    assert more.problems == [Problem(lines + 1, lines, text)]
+
+
+def test_a_line_that_cannot_be_read_is_a_problem_and_the_next_one_is_believed(
+    tmp_path: FilePath,
+) -> None:
+    lines = plain().splitlines(keepends=True)[:12]
+    found = verify(tmp_path / "one", b"".join([*lines[:4], b"?\n", *lines[5:]]))
+    assert found.problems == [Problem(5, 4, "line is '?\\n', expected a JSON object")]
+    assert found.lines == len(lines)
+    found = verify(tmp_path / "two", b"".join([*lines[:4], b"?\n", b"!\n", *lines[6:]]))
+    assert [(problem.line, problem.seq) for problem in found.problems] == [(5, 4), (6, 4)]
+    found = verify(tmp_path / "more", b"".join([*lines[:4], b"?\n", lines[5], *lines[7:]]))
+    assert [str(problem) for problem in found.problems[1:]] == [
+        "line 7 (seq 7): seq is 7, expected 6"
+    ]
+
+
+def test_a_journal_without_its_first_line_is_one_with_a_problem(tmp_path: FilePath) -> None:
+    found = verify(tmp_path / "run", b"".join(plain().splitlines(keepends=True)[1:]))
+    assert found.problems == [Problem(1, 1, "seq is 1, expected 0")]
+    assert found.run_id is None
+
+
+def test_lines_of_a_journal_with_a_field_too_many_are_problems_of_a_journal(
+    tmp_path: FilePath,
+) -> None:
+    lines = [json.loads(line) | {"more": 1} for line in plain().splitlines()[:5]]
+    found = verify(tmp_path / "run", b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    assert [problem.text for problem in found.problems] == ["more is 1, expected no such field"] * 5
+
+
+def test_a_file_that_cannot_be_read_any_further_has_a_problem_there(
+    tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(plain())
+    lines = [*read_lines(path)][:3]
+
+    def read_three(_: FilePath) -> Iterator[RawLine]:
+        yield from lines
+        raise NotAJournal("cannot read it: Input/output error")
+
+    monkeypatch.setattr("bot.verify.read_lines", read_three)
+    found = Verification(path)
+    assert found.lines == 0
+    found.read_all()
+    assert found.problems == [Problem(4, 3, "cannot read it: Input/output error")]
+
+
+def test_a_file_that_cannot_be_read_at_all_is_no_journal(tmp_path: FilePath) -> None:
+    found = Verification(tmp_path / "missing")
+    with pytest.raises(NotAJournal, match="No such file"):
+        found.read_all()
+    assert found.lines == 0
 
 
 def test_nothing_more_is_read_after_ten_problems(tmp_path: FilePath) -> None:
@@ -753,10 +989,23 @@ def test_nothing_more_is_read_after_ten_problems(tmp_path: FilePath) -> None:
 
 def test_a_file_of_something_else_has_no_run(tmp_path: FilePath) -> None:
     path = tmp_path / "prose"
-    with pytest.raises(NotAJournal, match=f"{path} is no journal: "):
-        verify(path, b"prose\n" * 5)
+    for prose in (b"prose\n" * 5, b"prose\n", b"prose"):
+        with pytest.raises(NotAJournal, match=f"{path} is no journal: line is 'prose"):
+            verify(path, prose)
     with pytest.raises(NotAJournal, match=f"{path} is no journal: it is empty"):
         verify(path, b"")
+
+
+@pytest.mark.parametrize("lines", [FOREIGN_LINES - 1, FOREIGN_LINES])
+def test_a_file_that_begins_with_three_foreign_lines_is_no_journal(
+    lines: int, tmp_path: FilePath
+) -> None:
+    content = b"prose\n" * lines + plain()
+    if lines == FOREIGN_LINES:
+        with pytest.raises(NotAJournal):
+            verify(tmp_path / "run", content)
+    else:
+        assert len(verify(tmp_path / "run", content).problems) == lines
 
 
 every_v1_journal = pytest.mark.parametrize("name", OF_V1)

@@ -25,8 +25,7 @@ from harness import BOT, PATIENCE_S, environment, plan_game, run_events, write_j
 from bot import rules
 from bot.cli import process
 from bot.cli import replay as verb
-from bot.replay.moves import Move, moves
-from bot.replay.watch import FASTEST, SLOWEST, Film, describe, show
+from bot.replay.watch import FASTEST, SLOWEST, Film, Move, describe, moves, show
 from bot.strategy import Goal
 from bot.verify import Verification
 
@@ -164,6 +163,11 @@ def test_a_picture_is_ascii_whatever_the_journal_calls_itself(journal: Path) -> 
     assert Film(Verification(journal)).picture()[0] == "\\x1b[2J\\n"
 
 
+def test_a_run_whose_first_line_is_lost_has_no_name(journal: Path) -> None:
+    journal.write_bytes(b"lost\n" + plain()[plain().index(b"\n") + 1 :])
+    assert Film(Verification(journal)).picture()[0] == "a run of no name"
+
+
 def test_time_brings_moves_and_the_end_stops_them(film: Film) -> None:
     film.pass_time(0.4)
     assert number_of(film) == "move 0   2 moves a second"
@@ -194,7 +198,7 @@ def test_plus_and_minus_change_the_speed_within_bounds(film: Film) -> None:
 
 def test_q_ends_it_and_no_other_key_does(film: Film) -> None:
     before = film.picture()
-    assert not press(film, "", "x", "\x1b", "\xff").is_over
+    assert press(film, "", "x", "\x1b", "\xff").is_over is False
     assert film.picture() == before
     assert press(film, "q").is_over
 
@@ -284,6 +288,42 @@ def test_only_what_has_changed_is_drawn_again(film: Film) -> None:
         show(Still(film._verification), theirs, theirs)
         drawn = drawn_on(ours).split(b"the same")
     assert len(drawn) == 2
+
+
+class Scene(Film):
+    """A picture of two lines that is shown once; the time that passed is kept."""
+
+    passed_s = -1.0
+
+    def picture(self) -> list[str]:
+        return ["é" * 200, "below"]
+
+    def pass_time(self, seconds: float) -> None:
+        self.passed_s = seconds
+        self.is_over = True
+
+
+def test_a_picture_is_ascii_and_no_wider_than_the_terminal(
+    film: Film, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    scene = Scene(film._verification)
+    with pseudo_terminal() as (ours, theirs):
+        show(scene, theirs, theirs)
+        drawn = drawn_on(ours)
+    picture = b"\\xe9" * 50 + b"\x1b[K\r\nbelow\x1b[K"
+    assert drawn == b"\x1b[?1049h\x1b[?25l\x1b[H" + picture + b"\x1b[J\x1b[?25h\x1b[?1049l"
+    assert 0 <= scene.passed_s < PATIENCE_S
+
+
+def test_keys_that_end_without_a_word_are_a_wish_to_quit(
+    film: Film, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pseudo_terminal() as (ours, theirs):
+        os.write(ours, b"x")
+        monkeypatch.setattr(os, "read", lambda *_: b"")
+        show(film, theirs, theirs)
+    assert film.is_over
 
 
 # On a real terminal

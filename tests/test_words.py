@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from bot.words import clock_time, count_of, duration, one_line, printable, shorten
+from bot.words import clock_time, count_of, duration, one_line, printable, shorten, visible
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,17 @@ def test_a_long_text_is_cut_to_the_limit(text: str, expected: str) -> None:
 
 def test_five_hundred_characters_are_shown_at_most() -> None:
     assert len(shorten("x" * 10_000)) == 500
+
+
+def test_what_cannot_be_seen_is_escaped_and_what_can_is_kept() -> None:
+    assert visible("a\x00b\x1b[1m\u2028\u202e\ud800\n ☀é<&>") == (
+        "a\\x00b\\x1b[1m\\u2028\\u202e\\ud800\\n ☀é<&>"
+    )
+
+
+def test_a_long_text_is_cut_and_says_so() -> None:
+    assert visible("x" * 501) == "x" * 499 + "…"
+    assert visible("x" * 500) == "x" * 500
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,12 @@ from typing import Any, Final
 import click
 
 from bot import rules, solver
-from bot.cli.config import CONFIG
-from bot.cli.options import SETTINGS
-from bot.cli.settings import Settings, check_goal, resolve
+from bot.cli.settings import SETTINGS, Talk, check_goal, resolve, told
 from bot.cli.signals import heeding
-from bot.cli.wiring import new_client, new_clock, open_transport
+from bot.cli.sources import CONFIG
+from bot.cli.wiring import new_client
 from bot.client.client import Answered, Client, Failed
-from bot.client.clock import StopRequest
+from bot.client.clock import Clock, StopRequest
 from bot.client.failures import Kind
 from bot.console import streams
 from bot.errors import BrokenAnswer, Unreadable
@@ -29,7 +28,6 @@ from bot.journal.writer import finite
 from bot.run import spec_digest
 from bot.service import Service
 from bot.wire.layout import Layout
-from bot.wire.paths import format_path
 from bot.wire.values import parse_json
 from bot.words import one_line
 
@@ -42,38 +40,31 @@ SHOWN: Final = 4000
 def check(ctx: click.Context, /, **_: Any) -> int:
     """Show settings; ask the service for init and for one flip; keep no run."""
     settings = resolve(ctx)
-    _show_settings(settings)
+    talk, stop = settings.talk, StopRequest()
+    streams.answer("Settings")
+    for row in told(ctx, settings):
+        _row(*row)
     check_goal(settings.goal)
-    stop = StopRequest()
     with heeding(stop):
-        service = _any_local_service(settings)
-        client = new_client(
-            settings,
-            open_transport(settings, service, stop, streams.say),
-            new_clock(stop),
-        )
+        # no run comes of this, so nobody keeps the key
+        service = Service(secrets.token_hex(32).encode()) if talk.is_local else None
+        client = new_client(talk, service, Clock(stop), streams.say)
         fresh, flip = rules.fresh(), rules.FLIPS[solver.next_flip(rules.fresh().garland) - 1]
-        first = _show(settings, "init", client, client.begin(settings.seed))
+        first = _show(talk, "init", client, client.begin(settings.seed))
         attempts = client.act(first.token, flip, fresh, rules.apply(fresh, flip))
-        _show(settings, str(flip), client, attempts)
-    _show_drift(settings, first)
+        _show(talk, str(flip), client, attempts)
+    _show_drift(talk, first)
     return 0
 
 
-def _any_local_service(settings: Settings) -> Service | None:
-    """Return a built-in service whose key nobody keeps: no run comes of this."""
-    return Service(secrets.token_hex(32).encode()) if settings.is_local else None
-
-
-def _show(
-    settings: Settings, what: str, client: Client, attempts: Iterator[Failed | Answered]
-) -> Answered:
+def _show(talk: Talk, what: str, client: Client, attempts: Iterator[Failed | Answered]) -> Answered:
     """Show what was found in an answer; end at the first failure, but follow a redirect.
 
     Raises:
         BotError: there was no answer, or none that can be understood.
     """
-    streams.answer(f"\nAnswer of {settings.base_url} to {what}")
+    streams.answer("")
+    _print(f"Answer of {talk.base_url} to {what}")
     for attempt in attempts:
         if isinstance(attempt, Answered):
             _show_layout(attempt.layout)
@@ -81,40 +72,32 @@ def _show(
         if attempt.failure.kind is not Kind.MOVED:
             _show_answer(client.last_body)
             raise attempt.failure.verdict(f"{what} at {client.host}", attempt.attempt)
-        streams.answer(f"  {attempt.failure.cause}")
+        _print(attempt.failure.cause, indent=2)
     raise TypeError("a client gives up by raising")
 
 
-def _show_settings(settings: Settings) -> None:
-    streams.answer("Settings")
-    for name, value in settings.values.items():
-        shown = "set, not shown" if name == "notify_url" and value else value
-        _row(name, _format(shown), settings.sources[name])
-    for field, path in settings.wire.paths.items():
-        _row(f"wire.{field}", format_path(path), "configuration file")
-    if settings.wire.ignore:
-        _row("wire.ignore", ", ".join(sorted(settings.wire.ignore)), "configuration file")
-
-
 def _row(name: str, value: str, note: str) -> None:
-    """Print a row; on a terminal that is too narrow, its note has lines of its own."""
+    """Print a row; what a terminal has no room for has lines of its own."""
     front = one_line(f"  {name:23} {value:25}")
     row = one_line(f"{front} {note}")
-    columns = streams.width()
-    if len(row) <= columns:
+    if len(row) <= streams.width():
         streams.answer(row)
         return
-    indent = " " * 4
-    for line in (front.rstrip(), *textwrap.wrap(one_line(note), columns, initial_indent=indent)):
+    if len(front.rstrip()) <= streams.width():
+        streams.answer(front.rstrip())
+    else:
+        streams.answer(f"  {name}")
+        _print(value, indent=4)
+    _print(note, indent=4)
+
+
+def _print(text: str, indent: int = 0) -> None:
+    """Print a text, in as many lines as it takes."""
+    blanks = " " * indent
+    for line in textwrap.wrap(
+        one_line(text), streams.width(), initial_indent=blanks, subsequent_indent=blanks
+    ):
         streams.answer(line)
-
-
-def _format(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:.15g}"
-    return "-" if value in (None, "") else str(value)
 
 
 def _show_answer(body: bytes) -> None:
@@ -136,15 +119,16 @@ def _show_layout(layout: Layout) -> None:
         _row("-", place, f"passed over: {why}")
 
 
-def _show_drift(settings: Settings, first: Answered) -> None:
+def _show_drift(talk: Talk, first: Answered) -> None:
     spec = finite(first.spec)
-    last = last_start(settings.runs_dir, settings.base_url)
+    last = last_start(talk.runs_dir, talk.base_url)
+    streams.answer("")
     if last is None:
-        streams.answer("\nNo run on this service yet to compare its description of the game with.")
+        _print("No run on this service yet to compare its description of the game with.")
     elif last.spec_sha256 == spec_digest(spec):
-        streams.answer(f"\nThe game is described as in the run {last.run_id}.")
+        _print(f"The game is described as in the run {last.run_id}.")
     else:
-        streams.answer(f"\nThe game is not described as in the run {last.run_id}:")
+        _print(f"The game is not described as in the run {last.run_id}:")
         for line in _difference(last, spec):
             streams.answer(line)
 

@@ -31,9 +31,7 @@ class Text(click.ParamType[Any]):
     """Whether a value is never shown."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value that the text stands for; one that was read before stays."""
-        if isinstance(value, Path):
-            return value
+        """Return the value that the text stands for."""
         try:
             return self.read(str(value))
         except ValueError as exc:
@@ -58,7 +56,7 @@ class FileName(Text):
 
     expected = "the name of a file, or nothing"
 
-    def read(self, text: str) -> str:
+    def read(self, text: str) -> Any:
         """Return it with the home folder in place of a `~` at its beginning.
 
         A name that a copied blank, a quote or a missing home has changed names another place,
@@ -67,14 +65,10 @@ class FileName(Text):
         name = super().read(text)
         if name.strip(f"{_QUOTES} \t") != name:
             raise ValueError("it begins or ends with a blank or a quote")
-        if not _as_utf_8(name).isprintable():
+        as_utf_8 = os.fsencode(name).decode("utf-8", "surrogateescape")
+        if not as_utf_8.isprintable():
             raise ValueError("it has characters that cannot be seen")
         return _with_home(name)
-
-
-def _as_utf_8(name: str) -> str:
-    """Return a name as it reads in UTF-8, whatever encoding the machine has."""
-    return os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
 def _with_home(name: str) -> str:
@@ -94,15 +88,11 @@ class Folder(FileName):
 
     expected = "the name of a folder"
 
-    def read(self, text: str) -> str:
-        """Return it; an empty name is not the folder that the bot is started in."""
+    def read(self, text: str) -> Path:
+        """Return it as a path; an empty name is not the folder that the bot is started in."""
         if not text:
             raise ValueError("it is empty")
-        return super().read(text)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the name as a path."""
-        return Path(super().convert(value, param, ctx))
+        return Path(super().read(text))
 
 
 class Contact(Text):
@@ -140,26 +130,14 @@ class BaseUrl(Text):
         netloc = host if url.port in (None, default_port) else f"{host}:{url.port}"
         address = f"{url.scheme}://{netloc}{url.path.rstrip('/')}"
         if not _PLAIN_HOST.fullmatch(url.hostname):
-            _look_whether_it_can_be_asked(address)
+            from requests import Request  # noqa: PLC0415 - few addresses need it
+
+            Request("GET", address).prepare()  # which raises a ValueError of its own
         return address
 
 
 _LABEL: Final = "[a-z0-9_-]{1,63}"
 _PLAIN_HOST: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
-
-
-def _look_whether_it_can_be_asked(url: str) -> None:
-    """Try what requests makes of an address.
-
-    Raises:
-        ValueError: it is none.
-    """
-    from requests import Request  # noqa: PLC0415 - few addresses need it
-
-    try:
-        Request("GET", url).prepare()
-    except ValueError as exc:
-        raise ValueError(str(exc)) from exc
 
 
 class PingUrl(Text):

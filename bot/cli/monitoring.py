@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import requests
@@ -24,11 +22,10 @@ from bot.client.environment import settle
 from bot.client.transport import describe_error, user_agent
 from bot.console.displays import Display
 from bot.errors import ConfigError, TryLater
+from bot.journal.files import put_in_place
 from bot.journal.reader import parse_time
+from bot.run import Run
 from bot.words import shorten
-
-if TYPE_CHECKING:
-    from bot.run import Run
 
 PING_S: Final = 5.0
 """Seconds that a ping may take; one that is slower goes on without us."""
@@ -36,8 +33,6 @@ HASTY_PING_S: Final = 1.0
 """Likewise when a signal asks the bot to stop."""
 METRICS_EVERY_S: Final = 15.0
 """Seconds between two writings of the metrics file, which is about how often it is read."""
-
-
 METRICS_MODE: Final = 0o644
 """Mode of the metrics file: it is read by the collector's user."""
 
@@ -113,6 +108,25 @@ def _get(url: str, seconds: float) -> list[str]:
     return []
 
 
+FIGURES: Final[Mapping[str, tuple[str, Callable[[Run], float]]]] = {
+    "score_points": ("Points of the run.", lambda run: run.state.score),
+    "bank_at_points": ("Threshold of the run, in points.", lambda run: run.goal.bank_at),
+    "boards": ("Boards cleared in the run.", lambda run: run.boards),
+    "leaves": ("Leaves left.", lambda run: run.state.leaves),
+    "requests": ("Requests of the run, retries included.", lambda run: run.requests),
+    "retries": (
+        "Requests of the run that brought no usable answer.",
+        lambda run: run.retries,
+    ),
+    "run_over": ("1 where the run is over, 0 while it can go on.", lambda run: run.is_over),
+    "last_success_timestamp_seconds": (
+        "When the last action was accepted.",
+        lambda run: parse_time(run.last_action_ts).timestamp(),
+    ),
+}
+"""What the metrics file has of a run: what each figure is, and how much."""
+
+
 class Metrics(Display):
     """Writes the figures of a run for the textfile collector of node_exporter."""
 
@@ -131,30 +145,20 @@ class Metrics(Display):
         except ImportError as exc:
             raise ConfigError(
                 "metrics_file needs prometheus_client; in the project's folder, "
-                "pip install '.[metrics]' brings it"
+                ".venv/bin/pip install -r .ci/requirements/metrics.txt brings it"
             ) from exc
         self._path = path
         self._tell = tell
-        self._registry = CollectorRegistry()
-        self._format = partial(generate_latest, self._registry)
+        registry = CollectorRegistry()
+        self._format = partial(generate_latest, registry)
         self._next_at = 0.0
         self._has_failed = False
         labels = {"service": base_url, "seed": str(seed)}
 
-        def gauge(name: str, text: str) -> Gauge:
-            family = Gauge(f"sunpleat_{name}", text, list(labels), registry=self._registry)
-            return family.labels(**labels)
-
-        self._score = gauge("score_points", "Points of the run.")
-        self._bank_at = gauge("bank_at_points", "Threshold of the run, in points.")
-        self._boards = gauge("boards", "Boards cleared in the run.")
-        self._leaves = gauge("leaves", "Leaves left.")
-        self._requests = gauge("requests", "Requests of the run, retries included.")
-        self._retries = gauge("retries", "Requests of the run that brought no usable answer.")
-        self._is_over = gauge("run_over", "1 where the run is over, 0 while it can go on.")
-        self._success = gauge(
-            "last_success_timestamp_seconds", "When the last action was accepted."
-        )
+        self._gauges = [
+            (Gauge(f"sunpleat_{name}", text, labels, registry=registry).labels(**labels), figure)
+            for name, (text, figure) in FIGURES.items()
+        ]
 
     def began(self, run: Run, path: Path) -> None:
         """Write where the run stands."""
@@ -172,32 +176,11 @@ class Metrics(Display):
     def _write(self, run: Run) -> None:
         """Replace the file as a whole."""
         self._next_at = time.monotonic() + METRICS_EVERY_S
-        self._score.set(run.state.score)
-        self._bank_at.set(run.goal.bank_at)
-        self._boards.set(run.boards)
-        self._leaves.set(run.state.leaves)
-        self._requests.set(run.requests)
-        self._retries.set(run.retries)
-        self._is_over.set(run.is_over)
-        self._success.set(parse_time(run.last_action_ts).timestamp())
+        for gauge, figure in self._gauges:
+            gauge.set(figure(run))
         try:
-            _replace(self._path, self._format())
+            put_in_place(self._path, self._format(), METRICS_MODE)
         except OSError as exc:
             if not self._has_failed:
                 self._tell(f"could not write the metrics file {self._path}: {exc.strerror}")
             self._has_failed = True
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put a file that the collector, which is another user, can read in the place of `path`."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("xb") as file:
-            file.write(content)
-            with suppress(OSError):  # a disk that knows no modes
-                os.fchmod(file.fileno(), METRICS_MODE)
-        beside.replace(path)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink()
-        raise

@@ -1,4 +1,7 @@
-"""The process around a command: its streams, its last word, and its exit code."""
+"""The process around a verb: which one is meant, its streams, its last word, its exit code.
+
+Only the module of the verb that is called is imported.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,118 @@ import errno
 import os
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from importlib import import_module
+from typing import Final, NamedTuple, NoReturn
 
 import click
 
+from bot import __version__
 from bot.cli.signals import STOPS, meet
 from bot.console import streams
 from bot.errors import BotError, OutputError, Stopped, UsageError
 from bot.words import one_line
 
-NAME = "sunpleat-bot"
+NAME: Final = "sunpleat-bot"
+CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+DEFAULT: Final = "play"
+"""The verb that is meant where none is named."""
+
+
+class Verb(NamedTuple):
+    """What can be asked for."""
+
+    module: str
+    """In which it is the function of its name."""
+    does: str
+    """In a line."""
+
+
+VERBS: Final = {
+    DEFAULT: Verb("play", "Play, or resume a run; what is meant without a verb."),
+    "check": Verb("check", "Show the settings, and what the service answers."),
+    "status": Verb("runs", "Show where a run stands."),
+    "runs": Verb("runs", "List all runs; pack or remove old ones."),
+    "replay": Verb("replay", "Prove a run by the rules; watch it; ask a service again."),
+    "report": Verb("report", "Write a page with charts of a run, or of all runs."),
+    "solve": Verb("solve", "Print the fewest flips for a garland."),
+    "serve": Verb("serve", "Serve the game over HTTP."),
+}
+
+
+AS_JSON: Final = click.Option(
+    ["--json", "as_json"], is_flag=True, help="Print the result as one JSON object."
+)
+"""For each verb that has a result; without one, the error is printed so."""
+
+
+class _Verbs(click.Group):
+    """A group whose verbs are imported when they are called, with one that is the default."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take a command line that begins with a flag for one of the default verb."""
+        ours = [name for option in self.get_params(ctx) for name in option.opts]
+        if not args or (args[0].startswith("-") and args[0] not in ours):
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name every verb."""
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """Import a verb.
+
+        Raises:
+            NoSuchCommand: there is no such one.
+        """
+        if cmd_name not in VERBS:
+            raise click.NoSuchCommand(cmd_name, possibilities=VERBS, ctx=ctx)
+        module = import_module(f"bot.cli.{VERBS[cmd_name].module}")
+        command: click.Command = getattr(module, cmd_name)
+        command.context_settings = {**command.context_settings, **CONTEXT}
+        return command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the flags of the default verb, which are meant without a verb, and the verbs."""
+        playing = import_module("bot.cli.settings").PLAYING  # `play` itself is not needed for it
+        click.Command(DEFAULT, params=[*playing, *self.params]).format_options(ctx, formatter)
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.does) for name, verb in VERBS.items()])
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings=CONTEXT,
+    options_metavar="[OPTIONS]",
+    subcommand_metavar="| VERB [OPTIONS]",
+    epilog="""\b
+Examples:
+  python -m bot --local                    play on the built-in service
+  python -m bot --seed 8 --bank-at 21050   play on the remote one, in short
+  python -m bot replay latest              prove the last run
+  python -m bot check                      show settings; ask the service twice
+
+\b
+Every setting can also come from the environment (SUNPLEAT_BANK_AT=21050) or from a
+TOML file (bank_at = 21050). A flag wins over the environment, and that over the file.
+
+\b
+Exit codes: 0 banked as asked, or nothing to resume; 1 ended otherwise, or a replay
+found a fault; 2 usage; 69 service unavailable; 70 fault of the bot; 74 journal or
+result not written; 75 try later; 76 the service contradicts the rules; 77 token
+refused; 78 configuration; 129/130/143 stopped.
+After 69, 70, 75, 76, 77 and these three the next call resumes the run.
+""",
+)
+@click.version_option(__version__, prog_name=NAME)
+def cli() -> None:
+    """Play Sunpleat, unattended, until the bank threshold; or do one of the verbs below.
+
+    Without a verb it plays: it clears garland after garland in the fewest flips, writes
+    every token and award into a journal, and banks at the threshold. Stop it as you like: the
+    next call with the same service and seed resumes the run.
+    """
 
 
 def main() -> NoReturn:
@@ -34,17 +139,13 @@ def run(arguments: list[str]) -> int:
     Raises:
         ModuleNotFoundError: a package that is not ours is missing.
     """
-    from bot.cli.verbs import cli  # noqa: PLC0415 - the streams come first
-
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     as_json = "--json" in flags
     try:
         return int(cli.main(arguments, prog_name=NAME, standalone_mode=False) or 0)
     except click.ClickException as exc:
-        context = getattr(exc, "ctx", None)
-        hint = f"; see {context.command_path.removesuffix(' play')} --help" if context else ""
-        text = exc.format_message().removesuffix(".") + hint
-        return _fail(text, UsageError.exit_code, as_json=as_json)
+        text = exc.format_message().removesuffix(".") + _hint(getattr(exc, "ctx", None))
+        return _fail(text.replace("?;", "?"), UsageError.exit_code, as_json=as_json)
     except BotError as exc:
         return _fail(str(exc), exc.exit_code, as_json=as_json)
     except (click.Abort, KeyboardInterrupt):
@@ -59,6 +160,14 @@ def run(arguments: list[str]) -> int:
             text = f"cannot write the result: {exc.strerror}"
             return _fail(text, OutputError.exit_code, as_json=False)
         return _tell_fault(as_json=as_json)
+
+
+def _hint(context: click.Context | None) -> str:
+    """Return where to read about what was asked for."""
+    if context is None:
+        return ""
+    verb = context.command_path.removeprefix(NAME).removesuffix(f" {DEFAULT}")
+    return f"; see{verb} --help"
 
 
 def _tell_fault(*, as_json: bool) -> int:
@@ -80,7 +189,7 @@ def _end(text: str, exit_code: int, *, as_json: bool) -> int:
     """Say for programs what was wrong, where they are to be told."""
     if as_json:
         with suppress(OutputError):
-            streams.answer_failure(text, exit_code)
+            streams.answer_json(streams.failure(text, exit_code))
     return exit_code
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import secrets
-import stat
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import click
 
-from bot.cli.config import CONFIG
 from bot.cli.forms import FileName
-from bot.cli.options import RUNS_DIR, SEED
+from bot.cli.settings import RUNS_DIR, SEED
+from bot.cli.sources import CONFIG
 from bot.console import streams
-from bot.errors import ConfigError, JournalError, UsageError
+from bot.errors import ConfigError, UsageError
+from bot.journal.files import put_in_place
 from bot.journal.folder import SUFFIXES, find
 from bot.replay.summary import summarise_all
 
@@ -45,40 +43,24 @@ def report(
         raise click.UsageError("name a RUN (a path, a run id or latest), or say --all")
     if is_all and seed is not None:
         raise click.UsageError("--seed goes with latest, not with --all")
-    check_parts()
-    from bot.report.page import run_page  # noqa: PLC0415 - it needs the packages of the extra
+    _check_parts()
+    from bot.report.page import overview_page, run_page  # noqa: PLC0415 - they need these parts
     from bot.report.story import read_story  # noqa: PLC0415
 
-    if run is None:
-        return report_all(runs_dir, Path(output) if output else None)
-    path = find(runs_dir, run, seed=seed)
-    story = read_story(path)
-    page = run_page(story, datetime.now(UTC))
-    write_page(Path(output) if output else Path(f"{story.run_id}.html"), page)
-    return 0
-
-
-def report_all(runs_dir: Path, output: Path | None) -> int:
-    """Write the page of all runs in a folder, `runs.html` where no `output` is given."""
-    from bot.report.overview import overview_page  # noqa: PLC0415
-
-    try:
-        is_there = stat.S_ISDIR(runs_dir.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        is_there = False
-    except OSError as exc:
-        raise JournalError(f"cannot read the runs folder {runs_dir}: {exc.strerror}") from exc
-    if not is_there:
+    now = datetime.now(UTC)
+    if run is not None:
+        story = read_story(find(runs_dir, run, seed=seed))
+        write_page(Path(output or f"{story.run_id}.html"), run_page(story, now))
+        return 0
+    summaries = summarise_all(runs_dir)
+    if not summaries and not runs_dir.exists():
         raise UsageError(f"there is no runs folder {runs_dir}")
-    output = output or Path("runs.html")
-    page = overview_page(
-        runs_dir, summarise_all(runs_dir), datetime.now(UTC), _names_in(output.parent)
-    )
-    write_page(output, page)
+    target = Path(output or "runs.html")
+    write_page(target, overview_page(runs_dir, summaries, now, _names_in(target.parent)))
     return 0
 
 
-def check_parts() -> None:
+def _check_parts() -> None:
     """Make sure that the packages of the report are there.
 
     Raises:
@@ -88,7 +70,7 @@ def check_parts() -> None:
     if missing:
         raise ConfigError(
             f"the report needs {' and '.join(missing)}; in the project's folder, "
-            "pip install '.[report]' brings it"
+            ".venv/bin/pip install -r .ci/requirements/report.txt brings it"
         )
 
 
@@ -101,25 +83,10 @@ def write_page(output: Path, page: str) -> None:
     if output.name.endswith(SUFFIXES):
         raise UsageError(f"--output {output}: a journal is never written over; name an .html file")
     try:
-        with suppress(FileNotFoundError):
-            if not stat.S_ISREG(output.stat().st_mode):
-                raise UsageError(f"--output {output}: it is there, and is no file")
-        _write_beside(Path(os.path.realpath(output)), page)
+        put_in_place(Path(os.path.realpath(output)), page.encode())
     except OSError as exc:
         raise UsageError(f"cannot write the report {output}: {exc.strerror}") from exc
     streams.answer(str(output))
-
-
-def _write_beside(target: Path, page: str) -> None:
-    """Write a file beside `target`, then put it in its place."""
-    beside = target.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        beside.write_text(page, encoding="utf-8")
-        beside.replace(target)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink()
-        raise
 
 
 def _names_in(folder: Path) -> frozenset[str]:

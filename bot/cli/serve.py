@@ -11,7 +11,7 @@ import click
 
 from bot.cli.forms import Folder
 from bot.cli.signals import STOPS, handling
-from bot.cli.wiring import local_key
+from bot.cli.wiring import local_service
 from bot.client.clock import StopRequest
 from bot.console import streams
 from bot.service import Service
@@ -35,9 +35,10 @@ from bot.service.http import serve as serve_http
 )
 def serve(host: str, port: int, runs_dir: Path | None) -> int:
     """Serve the game over HTTP until stopped; the first line printed is the base URL."""
-    key = secrets.token_hex(32).encode()
-    if runs_dir is not None:
-        key = local_key(runs_dir, is_fresh=False, notice=streams.say)
+    if runs_dir is None:
+        service = Service(secrets.token_hex(32).encode())
+    else:
+        service = local_service(runs_dir, streams.say, is_fresh=False)
     stop = StopRequest()
 
     def end(number: int, _: FrameType | None) -> None:
@@ -45,6 +46,6 @@ def serve(host: str, port: int, runs_dir: Path | None) -> int:
         raise KeyboardInterrupt  # which ends the server in good order
 
     with suppress(KeyboardInterrupt), handling(end, *STOPS):
-        serve_http(Service(key), host, port, streams.answer, streams.say)
+        serve_http(service, host, port, streams.answer, streams.say)
     stop.check()
     return 0

@@ -1,8 +1,11 @@
-"""The settings of one call: small values that travel on to whoever needs them."""
+"""The settings: which there are, and what those of one call come to.
+
+They are small values that travel on to whoever needs them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +14,15 @@ import click
 from click.core import ParameterSource
 
 from bot import strategy
-from bot.cli.config import PREFIX, ConfigFile, refuse_unknown, wire_settings
-from bot.cli.options import SETTINGS
-from bot.client.limits import POLITE_RPS, Limits
+from bot.cli.forms import DEFAULT_URL, BaseUrl, Contact, FileName, Folder, Number, PingUrl
+from bot.cli.process import AS_JSON
+from bot.cli.sources import CONFIG, PREFIX, ConfigFile, Setting, refuse_unknown, wire_settings
+from bot.client.limits import LONGEST_TIMEOUT_S, POLITE_RPS, Limits
 from bot.errors import ConfigError
+from bot.garland import MAX_WHOLE
 from bot.strategy import Goal
 from bot.wire.layout import WireSettings
+from bot.wire.values import format_path
 
 BUILT_IN: Final = "built-in"
 """The source of a setting that nobody has set."""
@@ -24,6 +30,162 @@ LOCAL: Final = "local"
 """What the journal has for the base URL of the built-in service."""
 SEED_MARK: Final = "{seed}"
 """What stands for the seed in `metrics_file` and `notify_url`."""
+
+
+SETTINGS: Final[tuple[Setting, ...]] = (
+    Setting(
+        "--seed",
+        type=click.IntRange(0, MAX_WHOLE),
+        default=7,
+        metavar="N",
+        help="Seed of the run. It only names the run: the garlands are the same for each.",
+    ),
+    Setting(
+        "--bank-at",
+        type=click.IntRange(0, MAX_WHOLE),
+        default=1_000_000,
+        metavar="N",
+        help="Points at which to bank.",
+    ),
+    Setting(
+        "--bank-rule",
+        type=click.Choice(strategy.BANK_RULES),
+        default=strategy.AT_LEAST,
+        help="Bank at the first score that reaches the threshold, at the last one that does "
+        "not pass it, or on the number itself.",
+    ),
+    Setting(
+        "--local/--no-local",
+        default=False,
+        help="Play on the service that is built in; nothing leaves this machine.",
+    ),
+    Setting(
+        "--base-url",
+        type=BaseUrl(),
+        default=DEFAULT_URL,
+        metavar="URL",
+        help="Where the service is: scheme, host, and a path prefix if any.",
+    ),
+    Setting(
+        "--runs-dir",
+        type=Folder(),
+        default=Path("runs"),
+        metavar="DIR",
+        help="Folder of the journals.",
+    ),
+    Setting(
+        "--max-rps",
+        type=Number(0),
+        default=None,
+        metavar="X",
+        help="Requests a second at most, evenly paced, retries included; 0 for no limit.  "
+        "[default: 10, with --local no limit]",
+    ),
+    Setting(
+        "--max-requests",
+        type=click.IntRange(1),
+        default=None,
+        metavar="N",
+        help="Suspend the run after this many requests of this call.",
+    ),
+    Setting(
+        "--max-minutes",
+        type=Number(0, min_open=True),
+        default=None,
+        metavar="M",
+        help="Suspend the run after this many minutes of this call.",
+    ),
+    Setting(
+        "--timeout",
+        type=Number(0, LONGEST_TIMEOUT_S, min_open=True),
+        default=30,
+        metavar="S",
+        help="Seconds for one attempt, last byte of the answer included.",
+    ),
+    Setting(
+        "--give-up-after",
+        type=Number(0, min_open=True),
+        default=900,
+        metavar="S",
+        help="Suspend the run after this many seconds without progress.",
+    ),
+    Setting(
+        "--use-environment-proxies/--no-use-environment-proxies",
+        default=False,
+        help="Use the proxies that HTTP_PROXY and its like name.",
+    ),
+    Setting(
+        "--contact",
+        type=Contact(),
+        default="",
+        metavar="C",
+        help="Whom the service can reach about this bot, such as an e-mail address.",
+    ),
+    Setting(
+        "--resume-only/--no-resume-only",
+        default=False,
+        help="Only resume an unfinished run; do nothing where there is none.",
+    ),
+    Setting("--quiet/--no-quiet", default=False, help="Print errors only."),
+    Setting(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="How to print what happens where there is no terminal.",
+    ),
+    Setting(
+        "--notify-url",
+        type=PingUrl(),
+        default="",
+        metavar="URL",
+        help="Ping this URL: with /start when a call begins, as it is when all went well, with "
+        "/EXIT_CODE when not. {seed} in it stands for the seed.",
+    ),
+    Setting(
+        "--metrics-file",
+        type=FileName(),
+        default="",
+        metavar="FILE",
+        help="Write figures for Prometheus' textfile collector. {seed} in it stands for the seed.",
+    ),
+)
+"""Every setting, in the order of `--help`."""
+
+_BY_NAME: Final = {str(setting.name): setting for setting in SETTINGS}
+RUNS_DIR: Final = _BY_NAME["runs_dir"]
+"""The one setting that a verb which only looks takes."""
+TALKING: Final = tuple(
+    _BY_NAME[name].only_with("against")
+    for name in (
+        "max_rps",
+        "max_requests",
+        "max_minutes",
+        "timeout",
+        "give_up_after",
+        "use_environment_proxies",
+        "contact",
+    )
+)
+"""What `replay` needs to talk to a service, where one is to be asked."""
+SEED: Final = click.Option(
+    ["--seed"],
+    type=int,
+    metavar="N",
+    help="With latest: the latest run of this seed.  [default: of all seeds]",
+)
+"""For a verb that looks at one run."""
+PLAYING: Final = (
+    *SETTINGS,
+    CONFIG,
+    click.Option(["--fresh"], is_flag=True, help="Begin a new run, even where one is unfinished."),
+    click.Option(
+        ["--bank-now"],
+        is_flag=True,
+        help="Bank the unfinished run with the points that it has, whatever --bank-at says.",
+    ),
+    AS_JSON,
+)
+"""All that the verb `play` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +209,10 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(Talk):
+class Settings:
     """What one call is to do."""
 
+    talk: Talk
     seed: int
     goal: Goal
     is_resuming_only: bool
@@ -58,10 +221,6 @@ class Settings(Talk):
     notify_url: str
     """Empty for none."""
     metrics_file: Path | None
-    sources: Mapping[str, str]
-    """Where the value of each setting came from, for people."""
-    values: Mapping[str, object]
-    """Each setting as it was given, or as it is where nothing was."""
 
 
 def resolve(ctx: click.Context) -> Settings:
@@ -70,33 +229,19 @@ def resolve(ctx: click.Context) -> Settings:
     Raises:
         ConfigError: a name is no setting, or two values cannot go together.
     """
-    config: ConfigFile = ctx.obj or ConfigFile()
-    names = [str(setting.name) for setting in SETTINGS]
-    refuse_unknown(config, names)
-    values = {name: ctx.params[name] for name in names}
-    is_local = _is_local(ctx, values, config)
-    base_url = LOCAL if is_local else values["base_url"]
-    seed = values["seed"]
-    metrics_file = str(values["metrics_file"]).replace(SEED_MARK, str(seed))
-    talk = talk_of(ctx.params, config, base_url)
-    if values["max_rps"] is None:
-        values["max_rps"] = talk.limits.max_rps
+    refuse_unknown(ctx.obj, [str(setting.name) for setting in SETTINGS])
+    values = ctx.params
+    seed = str(values["seed"])
+    metrics_file = values["metrics_file"].replace(SEED_MARK, seed)
     return Settings(
-        base_url=base_url,
-        runs_dir=values["runs_dir"],
-        limits=talk.limits,
-        use_environment_proxies=talk.use_environment_proxies,
-        contact=talk.contact,
-        wire=talk.wire,
-        seed=seed,
+        talk=talk_of(values, ctx.obj, LOCAL if _is_local(ctx) else values["base_url"]),
+        seed=values["seed"],
         goal=Goal(values["bank_at"], values["bank_rule"]),
         is_resuming_only=values["resume_only"],
         is_quiet=values["quiet"],
         log_format=values["log_format"],
-        notify_url=values["notify_url"].replace(SEED_MARK, str(seed)),
+        notify_url=values["notify_url"].replace(SEED_MARK, seed),
         metrics_file=Path(metrics_file) if metrics_file else None,
-        sources={name: _source(ctx, name, config) for name in names},
-        values=values,
     )
 
 
@@ -140,30 +285,57 @@ def check_goal(goal: Goal) -> None:
     )
 
 
-def _is_local(ctx: click.Context, values: Mapping[str, Any], config: ConfigFile) -> bool:
-    """Tell which of `local` and `base_url` holds: the one from the stronger source."""
-    if not values["local"]:
+def told(ctx: click.Context, settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and source of each setting in `ctx`, for people."""
+    for name in (str(setting.name) for setting in SETTINGS):
+        value = ctx.params[name]
+        if name == "max_rps" and value is None:
+            value = settings.talk.limits.max_rps
+        if name == "notify_url" and value:
+            value = "set, not shown"
+        yield name, _format(value), _source(ctx, name)
+    wire = settings.talk.wire
+    for field, path in wire.paths.items():
+        yield f"wire.{field}", format_path(path), "configuration file"
+    if wire.ignore:
+        yield "wire.ignore", ", ".join(sorted(wire.ignore)), "configuration file"
+
+
+def _format(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    return "-" if value in (None, "") else str(value)
+
+
+def _source(ctx: click.Context, name: str) -> str:
+    return {
+        ParameterSource.COMMANDLINE: "command line",
+        ParameterSource.ENVIRONMENT: PREFIX + name.upper(),
+        ParameterSource.DEFAULT_MAP: str(ctx.obj.path),
+    }.get(_parameter_source(ctx, name), BUILT_IN)
+
+
+def _is_local(ctx: click.Context) -> bool:
+    """Tell which of `local` and `base_url` holds: the one from the stronger source.
+
+    Raises:
+        ConfigError: both are from the same one.
+    """
+    if not ctx.params["local"]:
         return False
-    local, base_url = (ctx.get_parameter_source(name) for name in ("local", "base_url"))
-    if local is None or base_url is None:
-        raise TypeError("both settings have been parsed")
+    local, base_url = (_parameter_source(ctx, name) for name in ("local", "base_url"))
     if local != base_url:
         return local < base_url  # click's sources are in the order of their strength
-    advice = "cannot go together; leave one of them out"
-    if local is ParameterSource.COMMANDLINE:
-        raise ConfigError(f"--local and --base-url {advice}")
-    if local is ParameterSource.ENVIRONMENT:
-        raise ConfigError(f"{PREFIX}LOCAL and {PREFIX}BASE_URL {advice}")
-    raise ConfigError(f"{config.path}: local and base_url {advice}")
+    both = {
+        ParameterSource.COMMANDLINE: "--local and --base-url",
+        ParameterSource.ENVIRONMENT: f"{PREFIX}LOCAL and {PREFIX}BASE_URL",
+        ParameterSource.DEFAULT_MAP: f"{ctx.obj.path}: local and base_url",
+    }[local]
+    raise ConfigError(f"{both} cannot go together; leave one of them out")
 
 
-def _source(ctx: click.Context, name: str, config: ConfigFile) -> str:
-    match ctx.get_parameter_source(name):
-        case ParameterSource.COMMANDLINE:
-            return "command line"
-        case ParameterSource.ENVIRONMENT:
-            return PREFIX + name.upper()
-        case ParameterSource.DEFAULT_MAP:
-            return str(config.path)
-        case _:
-            return BUILT_IN
+def _parameter_source(ctx: click.Context, name: str) -> ParameterSource:
+    """Return where a parsed option has its value from."""
+    return ctx.get_parameter_source(name) or ParameterSource.DEFAULT

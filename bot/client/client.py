@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,7 +20,9 @@ from bot.client.clock import Clock
 from bot.client.failures import (
     Failure,
     Kind,
+    beginning,
     from_answer,
+    from_reading,
     from_saying,
     from_unreadable,
     parse_retry_after,
@@ -28,12 +30,11 @@ from bot.client.failures import (
 from bot.client.limits import INIT_GIVE_UP_S, LEAST_TIMEOUT_S, Limits
 from bot.client.pace import Pace
 from bot.client.patience import Patience
-from bot.client.redirects import ACTION_PATH, INIT_PATH, STATUSES, moved_along, redirected
+from bot.client.redirects import ACTION_PATH, INIT_PATH, STATUSES, Endpoint
 from bot.client.transport import Transport, describe_error
 from bot.errors import (
     BrokenAnswer,
     ConfigError,
-    Contradiction,
     Stopped,
     TryLater,
     Unreadable,
@@ -43,12 +44,10 @@ from bot.wire.layout import Layout, WireSettings
 from bot.wire.places import find_spec
 from bot.wire.reading import Reading, is_proof, read
 from bot.wire.sayings import saying_in
-from bot.wire.values import brief, parse_json
+from bot.wire.values import parse_json
 from bot.words import count_of
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
-MAX_HOPS: Final = 5
-"""Redirects in a row that are followed."""
 SLACK_S: Final = 1.0
 """By how much a wait may be late before the machine was asleep meanwhile."""
 LEAST_LEFT_S: Final = 0.01
@@ -80,6 +79,33 @@ class Answered(NamedTuple):
     spec: object
     """The service's description of the game, of an answer to `init`."""
     attempts: int
+    elapsed_ms: float
+
+
+class _Question(NamedTuple):
+    """What is asked of the service."""
+
+    what: str
+    """For people."""
+    endpoint: Endpoint
+    after: State
+    """What the answer must hold."""
+    before: State | None = None
+    """What the action is made from; None for `init`."""
+    token: str = ""
+    """Of that state."""
+
+    @property
+    def is_action(self) -> bool:
+        return self.before is not None
+
+
+class _Answer(NamedTuple):
+    """What came with a status of 2xx."""
+
+    content: object
+    """Parsed JSON."""
+    status: int
     elapsed_ms: float
 
 
@@ -116,23 +142,18 @@ class Client:
         self._is_under_way = False
         """Whether an action of this run was ever accepted."""
         try:
-            self._init = transport.prepare("GET", base_url + INIT_PATH)
-            self._action = transport.prepare("POST", base_url + ACTION_PATH)
+            self._init = Endpoint(transport, "GET", base_url + INIT_PATH)
+            self._action = Endpoint(transport, "POST", base_url + ACTION_PATH)
         except ValueError as exc:
             raise ConfigError(f"{base_url} is no usable base URL: {exc}") from exc
-        self._home = {id(self._init): self._init.url, id(self._action): self._action.url}
-        """Where each request goes when a redirect has led nowhere."""
-        self._hops = 0
-        """Redirects in a row."""
         self._ends_at = clock.monotonic() + 60 * (limits.max_minutes or math.inf)
-        self._elapsed_ms = 0.0
         self._retry_after_s: float | None = None
-        """What the last answer asks to wait."""
+        """What the last answer asks to wait, None where it does not or makes no sense."""
 
     @property
     def host(self) -> str:
         """The host that is asked now, with its port."""
-        return urlsplit(self._action.url or "").netloc
+        return urlsplit(self._action.url).netloc
 
     def begin(self, seed: int) -> Iterator[Failed | Answered]:
         """Begin a run: ask for `init`.
@@ -144,15 +165,9 @@ class Client:
             TryLater: the budget of this call is used up.
             Stopped: a signal asks to stop.
         """
-        bare, _, _ = str(self._home[id(self._init)]).partition("?")
-        self._init.prepare_url(bare, {"seed": str(seed)})
-        self._home[id(self._init)] = self._init.url
-
-        def judge(answer: object, status: int) -> Answered:
-            return self._judge(answer, status, rules.fresh(), None, "")
-
-        give_up_s = min(self._limits.give_up_after_s, INIT_GIVE_UP_S)
-        return self._exchange("init", self._init, judge, give_up_s)
+        self._init.set_query({"seed": str(seed)})
+        question = _Question("init", self._init, rules.fresh())
+        return self._exchange(question, min(self._limits.give_up_after_s, INIT_GIVE_UP_S))
 
     def resume(self, layout: Layout, *, is_under_way: bool) -> None:
         """Read answers as one that was laid out so; `is_under_way`: after accepted actions."""
@@ -176,41 +191,32 @@ class Client:
             Stopped: a signal asks to stop.
         """
         body = _ENCODE({"stateToken": token, "action": action.to_json()}).encode("ascii")
-        self._action.body = body
-        self._action.headers["Content-Length"] = str(len(body))
+        self._action.request.body = body
+        self._action.request.headers["Content-Length"] = str(len(body))
+        question = _Question(str(action), self._action, after, before, token)
+        return self._exchange(question, self._limits.give_up_after_s)
 
-        def judge(answer: object, status: int) -> Answered:
-            return self._judge(answer, status, after, before, token)
-
-        return self._exchange(str(action), self._action, judge, self._limits.give_up_after_s)
-
-    def _exchange(
-        self,
-        what: str,
-        request: requests.PreparedRequest,
-        judge: Callable[[object, int], Answered],
-        give_up_s: float,
-    ) -> Iterator[Failed | Answered]:
-        """Send `request` until its answer is accepted; yield each failure before it is waited."""
+    def _exchange(self, question: _Question, give_up_s: float) -> Iterator[Failed | Answered]:
+        """Ask until an answer is accepted; yield each failure before it is waited."""
         patience: Patience | None = None
         attempt = 1
         while True:
-            self._wait_for_turn()
+            self._wait_for_turn()  # which is no time of the service's, so it counts only then
             patience = patience or Patience(self._clock, self._clock.monotonic() + give_up_s)
             try:
-                answered = judge(*self._ask(request, patience))
+                answered = self._judge(question, self._ask(question, patience))
             except Failure as failure:
-                failure.retry_after_s = failure.retry_after_s or self._retry_after_s
-                notice = self._note_failure(request, failure)
-                wait_s = patience.wait_after(failure)
+                notice = self._note_failure(question.endpoint, failure)
+                wait_s = patience.wait_after(failure, self._retry_after_s)
                 yield Failed(attempt, failure, wait_s or 0.0, notice)
                 if wait_s is None:
-                    raise failure.verdict(f"{what} at {self.host}", attempt) from failure
+                    what = f"{question.what} at {self.host}"
+                    raise failure.verdict(what, attempt) from failure
                 patience.forgive(self._sleep(wait_s))
                 attempt += 1
             else:
-                self._settle(request)
-                yield answered if attempt == 1 else answered._replace(attempts=attempt)
+                self._settle(question.endpoint)
+                yield answered._replace(attempts=attempt)
                 return
 
     def _wait_for_turn(self) -> None:
@@ -233,8 +239,8 @@ class Client:
         if now < turn:
             self._clock.sleep(turn - now)
 
-    def _ask(self, request: requests.PreparedRequest, patience: Patience) -> tuple[object, int]:
-        """Send a request once; return its answer as parsed JSON, and its status.
+    def _ask(self, question: _Question, patience: Patience) -> _Answer:
+        """Ask once.
 
         Raises:
             Failure: there is no answer, or none of a status of 2xx, or it is no JSON.
@@ -242,124 +248,100 @@ class Client:
         self.requests += 1
         self.last_body = b""
         self._retry_after_s = None
+        asked_at = self._clock.monotonic()
+        response = self._send(question.endpoint.request, patience)
+        elapsed_ms = round((self._clock.monotonic() - asked_at) * 1000, 2)
+        status, headers = response.status_code, response.headers
+        self._retry_after_s = parse_retry_after(headers.get("Retry-After", ""), self._clock.wall())
+        if status in STATUSES:
+            question.endpoint.follow(response, is_under_way=self._is_under_way)
+        if not 200 <= status < 300:
+            raise from_answer(
+                status,
+                headers,
+                self.last_body,
+                is_under_way=self._is_under_way or question.endpoint.is_away,
+                is_action=question.is_action,
+            )
+        return _Answer(self._parse(status, headers), status, elapsed_ms)
+
+    def _send(self, request: requests.PreparedRequest, patience: Patience) -> requests.Response:
+        """Send a request; keep the body of its answer.
+
+        Raises:
+            Failure: there is no answer.
+        """
         sent_at = self._clock.monotonic()
         timeout_s = min(
             self._limits.timeout_s,
             max(patience.left_s, LEAST_TIMEOUT_S),
             max(self._ends_at - sent_at, LEAST_LEFT_S),
         )
-        is_action = request is self._action
         try:
             response, self.last_body = self._transport.send(request, timeout_s)
         except Stopped as exc:
             raise Failure(Kind.FINAL, str(exc), error=exc) from exc
-        except Unreadable as exc:
-            raise from_unreadable(exc, 200, None, is_under_way=self._is_under_way) from exc
         except OSError as exc:
             took_s = self._clock.monotonic() - sent_at
             if took_s > timeout_s + SLACK_S:
                 patience.forgive(took_s - timeout_s)
             raise Failure(Kind.TROUBLE, _explain(exc)) from exc
-        self._elapsed_ms = round((self._clock.monotonic() - sent_at) * 1000, 2)
-        status = response.status_code
-        if 200 <= status < 300:
-            asked = response.headers.get("Retry-After")
-            self._retry_after_s = parse_retry_after(asked, self._clock.wall()) if asked else None
-            return self._parse(response), status
-        if status in STATUSES:
-            self._redirect(request, response)
-        raise from_answer(
-            status,
-            response.headers,
-            self.last_body,
-            now=self._clock.wall(),
-            is_under_way=self._is_under_way or request.url != self._home[id(request)],
-            is_action=is_action,
-        )
+        return response
 
-    def _redirect(self, request: requests.PreparedRequest, response: requests.Response) -> None:
-        """Turn `request` to where it has moved; where that leads nowhere it comes back.
-
-        Raises:
-            Failure: always, so that the request is sent again, or nothing more is.
-        """
-        status = response.status_code
-        self._hops += 1
-        if self._hops > MAX_HOPS:
-            raise Failure(Kind.TROUBLE, f"HTTP {status}: redirects lead nowhere", status=status)
-        try:
-            request.url = redirected(self._transport, request, response)
-        except ConfigError as exc:
-            if self._is_under_way:
-                raise Failure(Kind.TROUBLE, str(exc), status=status) from exc
-            raise Failure(Kind.FINAL, str(exc), status=status, error=exc) from exc
-        raise Failure(Kind.MOVED, f"HTTP {status}: moved to {request.url}", status=status)
-
-    def _parse(self, response: requests.Response) -> object:
+    def _parse(self, status: int, headers: Mapping[str, str]) -> object:
         """Return the last body as JSON.
 
         Raises:
-            Failure: it is none, or too deep to be understood.
+            Failure: it is none, or too long or too deep to be understood.
         """
         try:
             return parse_json(self.last_body)
-        except (Unreadable, BrokenAnswer) as exc:
-            status = response.status_code
-            shown = self.last_body[:100_000].decode("utf-8", "replace")
-            if isinstance(exc, Unreadable):
-                raise from_unreadable(exc, status, shown, is_under_way=self._is_under_way) from exc
-            content = response.headers.get("Content-Type")
+        except Unreadable as exc:
+            shown = beginning(self.last_body)
+            raise from_unreadable(exc, status, shown, is_under_way=self._is_under_way) from exc
+        except BrokenAnswer as exc:
+            content = headers.get("Content-Type")
             cause = f"{exc} ({content:.80})" if content else str(exc)
+            shown = beginning(self.last_body)
             raise Failure(Kind.TROUBLE, cause, status=status, shown=shown) from exc
 
-    def _judge(
-        self, answer: object, status: int, after: State, before: State | None, sent: str
-    ) -> Answered:
-        """Return what an answer says, where it holds the state `after`.
+    def _judge(self, question: _Question, answer: _Answer) -> Answered:
+        """Return what an answer says, where it holds what it must.
 
         Raises:
             Failure: it does not.
         """
-        is_action = before is not None
-        saying = saying_in(answer)
+        before, after, is_action = question.before, question.after, question.is_action
+        content, status = answer.content, answer.status
+        saying = saying_in(content)
         try:
             reading = read(
-                answer, after, before, self._layout, sent=sent, settings=self._wire_settings
+                content,
+                after,
+                before,
+                self._layout,
+                sent=question.token,
+                settings=self._wire_settings,
             )
         except Unreadable as exc:
             if saying is not None:
-                raise from_saying(saying, status, answer, is_action=is_action) from exc
-            raise from_unreadable(exc, status, answer, is_under_way=self._is_under_way) from exc
+                raise from_saying(saying, status, content, is_action=is_action) from exc
+            raise from_unreadable(exc, status, content, is_under_way=self._is_under_way) from exc
         if saying is not None and not is_proof(reading, before, after):
-            raise from_saying(saying, status, answer, is_action=is_action)
+            raise from_saying(saying, status, content, is_action=is_action)
         if reading.wrongs:
-            raise self._differs(reading, status, answer, is_action=is_action)
+            raise from_reading(reading, status, content, is_action=is_action)
         last, self._layout = self._layout, reading.layout
         self._pace.note_accepted()
         return Answered(
-            token=reading.token or sent,
+            token=reading.token or question.token,
             layout=reading.layout,
             is_laid_out_anew=bool(last.token) and last.has_news_for(reading.layout),
             notices=self._notices(reading, last),
-            spec=None if is_action else find_spec(answer),
+            spec=None if is_action else find_spec(content),
             attempts=1,
-            elapsed_ms=self._elapsed_ms,
+            elapsed_ms=answer.elapsed_ms,
         )
-
-    def _differs(
-        self, reading: Reading, status: int, answer: object, *, is_action: bool
-    ) -> Failure:
-        if is_action:
-            names = ", ".join(reading.differences)
-            cause = f"the answer differs from the prediction: {names}"
-            return Failure(Kind.DIFFERS, cause, status=status, shown=answer, reading=reading)
-        wrong = reading.wrongs[0]
-        cause = (
-            f"the answer to init has {wrong.name} {brief(wrong.observed)} where a fresh run has "
-            f"{brief(wrong.predicted)}; the setting wire.ignore lists fields to pass over"
-        )
-        error = Contradiction(cause)
-        return Failure(Kind.DIFFERS, cause, status=status, shown=answer, error=error)
 
     def _notices(self, reading: Reading, last: Layout) -> tuple[str, ...]:
         """Return what is worth a word of an answer: what cannot be compared, or was not sent."""
@@ -375,11 +357,10 @@ class Client:
             told.append(f"the answer does not send {names}; what is not sent is not compared")
         return tuple(told)
 
-    def _note_failure(self, request: requests.PreparedRequest, failure: Failure) -> str:
+    def _note_failure(self, endpoint: Endpoint, failure: Failure) -> str:
         """Draw the consequences of a failure for pace and address; return what to tell of it."""
         if failure.kind is not Kind.MOVED:
-            request.url = self._home[id(request)]
-            self._hops = 0
+            endpoint.turn_back()
         if failure.kind is not Kind.LIMIT or not self._pace.slow_down():
             return ""
         return f"the service limits requests: slowing down to {self._pace.rps:.2g} a second"
@@ -392,15 +373,13 @@ class Client:
         late_s = self._clock.monotonic() - began_at - seconds
         return late_s if late_s > SLACK_S else 0.0
 
-    def _settle(self, request: requests.PreparedRequest) -> None:
+    def _settle(self, endpoint: Endpoint) -> None:
         """Stay where an answer was accepted; what else stands at that address comes along."""
-        before, self._home[id(request)] = self._home[id(request)], request.url
-        self._hops = 0
-        if request is self._action:
+        before = endpoint.settle()
+        if endpoint is self._action:
             self._is_under_way = True
-        elif before != request.url:
-            moved = moved_along(self._action.url or "", before or "", request.url or "")
-            self._action.url = self._home[id(self._action)] = moved
+        else:
+            self._action.move_along(before, endpoint.url)
 
 
 def _explain(exc: OSError) -> str:

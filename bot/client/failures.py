@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -22,10 +21,16 @@ from bot.errors import (
 )
 from bot.wire.reading import Reading, observed_in
 from bot.wire.sayings import About, Saying, is_about_limit, saying_of_error
-from bot.wire.values import excerpt, parse_json
+from bot.wire.values import brief, excerpt, parse_json
 
 MAX_CAUSE: Final = 500
 """Characters of a cause that are shown and written down."""
+LOOKED_AT: Final = 100_000
+"""Bytes of a body that is no answer."""
+FIRST_WORDS: Final = 2000
+"""Characters of such a body, where it is no JSON object, that may speak of a limit."""
+LONGEST_RETRY_AFTER: Final = 100
+"""Characters of a `Retry-After` that are read: digits that are a finite number of seconds."""
 
 
 class Kind(Enum):
@@ -61,7 +66,6 @@ class Failure(Exception):
         *,
         status: int | None = None,
         shown: object = "",
-        retry_after_s: float | None = None,
         reading: Reading | None = None,
         error: BotError | None = None,
     ) -> None:
@@ -70,9 +74,7 @@ class Failure(Exception):
         self.kind = kind
         self.cause = cause[:MAX_CAUSE]
         self.status = status
-        self.excerpt = excerpt(shown) if shown not in ("", None) else ""
-        self.retry_after_s = retry_after_s
-        """Seconds that the service asks to wait, None where it does not or makes no sense."""
+        self.excerpt = excerpt(shown)
         self.reading = reading
         """Of an answer that differs."""
         self.is_late = False
@@ -95,7 +97,7 @@ class Failure(Exception):
             asked = f"the service asks to wait until {self.asked_until} before {what}"
             gave_up = f"gave up on {what}, sent {times}"
             return ServiceUnavailable(f"{asked if self.asked_until else gave_up}: {self.cause}")
-        if self.kind is Kind.DIFFERS and self.reading is not None:
+        if self.reading is not None:
             wrong = "; ".join(observed_in(self.reading))
             message = f"the answer to {what} contradicts the rules: {wrong}"
             return Diverged(message, self.reading.differences)
@@ -125,6 +127,7 @@ _FINAL_STATUSES: Final[Mapping[int, str]] = {
 }
 """Statuses that mean a wrong address or way where nothing was ever accepted there."""
 _CHECKING_STATUSES: Final = {403, 429, 503}
+_CHECKING_HEADERS: Final = ("cf-mitigated", "x-vercel-mitigated")
 _BROWSER_CHECK: Final = re.compile(
     r"challenge|captcha|just a moment|checking your browser|verif(y|ying) (that )?you"
     r"|security check|enable javascript|attention required|are you (a )?(human|robot)"
@@ -138,7 +141,6 @@ def from_answer(
     headers: Mapping[str, str],
     body: bytes,
     *,
-    now: datetime,
     is_under_way: bool,
     is_action: bool,
 ) -> Failure:
@@ -148,29 +150,35 @@ def from_answer(
         status: of HTTP.
         headers: of the answer.
         body: of the answer.
-        now: the time of day, for a date in `Retry-After`.
-        is_under_way: whether this address has answered well before.
+        is_under_way: whether the service has answered well before, maybe at another address; then
+            what says that there is no such thing here may pass.
         is_action: whether a token was sent.
     """
-    kind, cause = Kind.TROUBLE, describe_status(status, headers)
-    shown = body[:100_000].decode("utf-8", "replace")
-    says = _saying(body) if 400 <= status < 500 else None
-    is_page = "html" in headers.get("Content-Type", "").lower() or shown.lstrip()[:1] == "<"
-    is_checking = "challenge" in headers.get("cf-mitigated", "") + headers.get(
-        "x-vercel-mitigated", ""
-    ) or (is_page and _BROWSER_CHECK.search(shown))
-    if status in _CHECKING_STATUSES and is_checking:
+    content_type = headers.get("Content-Type", "")
+    kind, cause = Kind.TROUBLE, describe_status(status, content_type)
+    shown = beginning(body)
+    saying = _saying(body)
+    is_limit = saying.about is About.LIMIT if saying else is_about_limit(shown[:FIRST_WORDS])
+    of_client = saying if 400 <= status < 500 else None
+    if status in _CHECKING_STATUSES and _is_browser_check(headers, content_type, shown):
         kind = Kind.BROWSER_CHECK
-    elif status == 429 or (says and says.about is About.LIMIT) or _says_limit(body, shown):
+    elif status == 429 or is_limit:
         kind = Kind.LIMIT
-    elif says and says.about is About.TOKEN and is_action:
+    elif of_client and of_client.about is About.TOKEN and is_action:
         kind = Kind.TOKEN
     elif status in _FINAL_STATUSES and not is_under_way:
         kind, cause = Kind.FINAL, f"{cause}: {_FINAL_STATUSES[status]}"
-    if says and kind is not Kind.FINAL:
-        cause = f"{cause}: {says.text}"
-    retry_after_s = parse_retry_after(headers.get("Retry-After"), now)
-    return Failure(kind, cause, status=status, shown=shown, retry_after_s=retry_after_s)
+    if of_client and kind is not Kind.FINAL:
+        cause = f"{cause}: {of_client.text}"
+    return Failure(kind, cause, status=status, shown=shown)
+
+
+def _is_browser_check(headers: Mapping[str, str], content_type: str, shown: str) -> bool:
+    """Tell whether an answer asks for a browser: by a header, or by the words of a page."""
+    if any("challenge" in headers.get(name, "") for name in _CHECKING_HEADERS):
+        return True
+    is_page = "html" in content_type.lower() or shown.lstrip().startswith("<")
+    return is_page and _BROWSER_CHECK.search(shown) is not None
 
 
 def from_saying(saying: Saying, status: int, shown: object, *, is_action: bool) -> Failure:
@@ -186,10 +194,22 @@ def from_saying(saying: Saying, status: int, shown: object, *, is_action: bool) 
 
 def from_unreadable(exc: Unreadable, status: int, shown: object, *, is_under_way: bool) -> Failure:
     """Return the failure that an answer is which is JSON, and cannot be understood."""
-    is_final = exc.has_token or not is_under_way
-    kind = Kind.UNREADABLE if is_final else Kind.TROUBLE
+    kind = Kind.UNREADABLE if exc.has_token or not is_under_way else Kind.TROUBLE
     what = f" ({_describe_keys(shown)})" if isinstance(shown, dict) else ""
     return Failure(kind, f"{exc}{what}", status=status, shown=shown)
+
+
+def from_reading(reading: Reading, status: int, shown: object, *, is_action: bool) -> Failure:
+    """Return the failure that an answer is which is whole, and does not hold what it must."""
+    if is_action:
+        cause = f"the answer differs from the prediction: {', '.join(reading.differences)}"
+        return Failure(Kind.DIFFERS, cause, status=status, shown=shown, reading=reading)
+    wrong = reading.wrongs[0]
+    cause = (
+        f"the answer to init has {wrong.name} {brief(wrong.observed)} where a fresh run has "
+        f"{brief(wrong.predicted)}; the setting wire.ignore lists fields to pass over"
+    )
+    return Failure(Kind.DIFFERS, cause, status=status, shown=shown, error=Contradiction(cause))
 
 
 def _describe_keys(answer: dict[str, object]) -> str:
@@ -206,29 +226,26 @@ def _saying(body: bytes) -> Saying | None:
         return None
 
 
-def _says_limit(body: bytes, shown: str) -> bool:
-    """Tell whether an answer that is no 4xx with JSON speaks of a limit in its first words."""
-    said = _saying(body)
-    return said.about is About.LIMIT if said else is_about_limit(shown[:2000])
-
-
-def describe_status(status: int, headers: Mapping[str, str]) -> str:
+def describe_status(status: int, content_type: str) -> str:
     """Name a status and the kind of content that came with it."""
     phrase = HTTPStatus(status).phrase if status in HTTPStatus.__members__.values() else ""
-    content = headers.get("Content-Type") or "no content type"
-    return f"HTTP {status} {phrase}".rstrip() + f" ({content:.80})"
+    return f"HTTP {status} {phrase}".rstrip() + f" ({content_type or 'no content type':.80})"
 
 
-def parse_retry_after(value: str | None, now: datetime) -> float | None:
+def beginning(body: bytes) -> str:
+    """Return as much of a body, as text, as is looked at where it is no answer."""
+    return body[:LOOKED_AT].decode(errors="replace")
+
+
+def parse_retry_after(value: str, now: datetime) -> float | None:
     """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3).
 
-    Both forms are read, seconds and an HTTP date; what is in the past, negative, not finite
-    or neither form counts as not sent.
+    Both forms are read, seconds and an HTTP date; what is in the past, negative or neither form
+    counts as not sent.
     """
-    text = (value or "").strip()[:100]
+    text = value.strip()[:LONGEST_RETRY_AFTER]
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
-        seconds = float(text)
-        return seconds if math.isfinite(seconds) else None
+        return float(text)
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):

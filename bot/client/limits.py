@@ -1,4 +1,7 @@
-"""What the client may ask of the service, and of our patience."""
+"""What the client may ask of the service, and of our patience.
+
+These are values alone, so that settings are read without a line of HTTP being loaded.
+"""
 
 from __future__ import annotations
 

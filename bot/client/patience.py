@@ -73,11 +73,11 @@ class Patience:
         """Leave out of account a time in which the machine was asleep."""
         self._give_up_at += seconds
 
-    def wait_after(self, failure: Failure) -> float | None:
+    def wait_after(self, failure: Failure, asked_s: float | None = None) -> float | None:
         """Return the seconds to wait before the next attempt; None: it is not made again.
 
-        Waits are never shorter than the service asks for in `Retry-After`; where that is longer
-        than patience lasts, no attempt is made.
+        Waits are never shorter than the service asks for in `Retry-After`, `asked_s`; where that
+        is longer than patience lasts, no attempt is made.
         """
         self._seen[failure.kind] += 1
         state = RetryCallState(Retrying(), None, (), {})
@@ -86,13 +86,12 @@ class Patience:
         wait_s = policy.wait(state)
         if failure.kind is Kind.TOKEN:  # a run is not left in doubt for want of time
             wait_s = min(wait_s, max(self.left_s / 2, JITTER_S))
-        if failure.kind is not Kind.MOVED:
-            wait_s = max(wait_s, failure.retry_after_s or 0.0)
+        wait_s = max(wait_s, asked_s or 0.0)
         if policy.stop(state):
             return None
         if wait_s > self.left_s:
             failure.is_late = True
-            if failure.retry_after_s == wait_s:
+            if asked_s == wait_s:
                 failure.asked_until = _describe_moment(self._clock.now(), wait_s)
             return None
         return math.ceil(1000 * wait_s) / 1000  # milliseconds, and never sooner than asked

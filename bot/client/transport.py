@@ -27,10 +27,9 @@ from bot import __version__
 from bot.client.clock import SLICE_S, StopRequest
 from bot.client.environment import Surroundings
 from bot.client.limits import LONGEST_TIMEOUT_S
-from bot.errors import Stopped, Unreadable
+from bot.errors import Stopped
+from bot.wire.values import MAX_ANSWER
 
-MAX_ANSWER: Final = 2**20
-"""Bytes of the longest body that is taken for an answer."""
 STOP_GRACE_S: Final = 1.5
 """How long an answer on its way is waited for once the bot has to stop, in seconds."""
 IDLE_S: Final = 1.0
@@ -241,11 +240,12 @@ class Transport:
     def send(
         self, request: requests.PreparedRequest, timeout_s: float
     ) -> tuple[requests.Response, bytes]:
-        """Send `request`; return the answer and its decoded body, read to the last byte.
+        """Send `request`; return the answer and its decoded body.
+
+        The body is read to its last byte; of one that is longer than `MAX_ANSWER`, one byte more.
 
         Raises:
             OSError: there was no whole answer within `timeout_s`.
-            Unreadable: it is longer than `MAX_ANSWER`.
             Stopped: the bot has to stop.
         """
         if self._watchdog is None:
@@ -256,7 +256,7 @@ class Transport:
                 return self._send(request, timeout_s)
             finally:
                 self._watchdog.end()
-        except (OSError, Stopped, Unreadable):
+        except (OSError, Stopped):
             raise
         except Exception as exc:  # whatever an HTTP library throws is an attempt that failed
             raise OSError(describe_error(exc)) from exc
@@ -274,8 +274,6 @@ class Transport:
         )
         with response:  # which keeps the connection of one that was read to its end
             body: bytes = response.raw.read(MAX_ANSWER + 1, decode_content=True)
-        if len(body) > MAX_ANSWER:
-            raise Unreadable(f"the answer is longer than {MAX_ANSWER} bytes")
         return response, body
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from bot.console.figures import Figures
 from bot.console.streams import is_terminal, say
-from bot.replay.summary import state_of
+from bot.replay.summary import quantile, state_of
+from bot.run import Run, time_to_go
 from bot.words import one_line, shorten
 
 if TYPE_CHECKING:
     from bot.client.failures import Failure
-    from bot.run import Run
 
 LINE_EVERY_S: Final = 60.0
 """Seconds between two lines when nothing is wrong and there is no terminal."""
@@ -118,6 +118,49 @@ class Quiet(Display):
             self._log.error(shorten(text, MAX_LINE))
 
 
+class Figures:
+    """What a sitting has taken so far: pace, causes of failures, answer times."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.began_at = time.monotonic()
+        self.first_score = 0
+        self.failures: Counter[str] = Counter()
+        """Requests of this sitting that brought nothing, by their kind."""
+        self.actions = 0
+        """Actions of this sitting."""
+        self.answers_ms: Counter[float] = Counter()
+        """Answer times, to three digits, so that memory stays flat."""
+
+    def add(self, elapsed_ms: float) -> None:
+        """Count an answer."""
+        self.actions += 1
+        self.answers_ms[float(f"{elapsed_ms:.3g}")] += 1
+
+    @property
+    def seconds(self) -> float:
+        """Length of this sitting so far."""
+        return time.monotonic() - self.began_at
+
+    @property
+    def pace(self) -> float:
+        """Actions a second."""
+        return self.actions / max(self.seconds, 0.001)
+
+    def seconds_to_go(self, run: Run) -> float | None:
+        """Return the time to the threshold at the pace of this sitting.
+
+        None while that is unknown, and once there is nothing left to go.
+        """
+        left = run.goal.bank_at - run.score
+        return time_to_go(left, run.score - self.first_score, self.seconds) if left > 0 else None
+
+    @property
+    def causes(self) -> str:
+        """The kinds of failure with their counts, such as `9 trouble, 2 refused`."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.failures.most_common())
+
+
 class Lines(Display):
     """Lines with a time, for a log: text or JSON."""
 
@@ -129,11 +172,11 @@ class Lines(Display):
 
     def began(self, run: Run, path: Path) -> None:
         """Say which run this is and where it stands."""
-        self._figures.first_score = run.state.score
+        self._figures.first_score = run.score
         self._log.info(
             "playing",
             journal=str(path),
-            score=run.state.score,
+            score=run.score,
             bank_at=run.goal.bank_at,
             bank_rule=run.goal.rule,
         )
@@ -147,10 +190,10 @@ class Lines(Display):
         to_go = self._figures.seconds_to_go(run)
         self._log.info(
             "progress",
-            score=run.state.score,
+            score=run.score,
             bank_at=run.goal.bank_at,
             boards=run.boards,
-            actions_per_s=round(self._figures.actions / self._figures.seconds, 1),
+            actions_per_s=round(self._figures.pace, 1),
             eta_s=None if to_go is None else round(to_go),
         )
 
@@ -176,14 +219,14 @@ class Lines(Display):
             actions=figures.actions,
             failed=figures.failures.total(),
             causes=figures.causes,
-            median_ms=round(figures.percentile_ms(0.5), 1),
-            p99_ms=round(figures.percentile_ms(0.99), 1),
+            median_ms=round(quantile(figures.answers_ms, 0.5), 1),
+            p99_ms=round(quantile(figures.answers_ms, 0.99), 1),
         )
         reason = {"reason": why} if why else {}
         self._log.info(
             state_of(run),
             **reason,
-            score=run.state.score,
+            score=run.score,
             end_reason=run.state.end_reason,
             boards=run.boards,
             leaves=run.state.leaves,

@@ -51,7 +51,7 @@ def answer(text: str) -> None:
     """
     stream = sys.stdout
     if stream is None:
-        return
+        raise OutputError("cannot write the result: stdout is closed")
     line = printable(text) + "\n"
     try:
         stream.flush()
@@ -65,13 +65,18 @@ def answer(text: str) -> None:
         raise OutputError(f"cannot write the result: {exc.strerror}") from exc
 
 
-def answer_failure(error: str, exit_code: int) -> None:
-    """Give the result, for programs, of a call that has none.
+def answer_json(result: object) -> None:
+    """Give a result for programs.
 
     Raises:
         OutputError: stdout does not take it.
     """
-    answer(json.dumps({"error": error, "exit_code": exit_code}))
+    answer(json.dumps(result))
+
+
+def failure(error: str, exit_code: int) -> dict[str, object]:
+    """Return the result, for programs, of a call that has none."""
+    return {"error": error, "exit_code": exit_code}
 
 
 def width() -> int:

@@ -13,10 +13,9 @@ from rich import live
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from bot.console.displays import Display
-from bot.console.figures import Figures
+from bot.console.displays import Display, Figures
 from bot.console.streams import say, takes
-from bot.replay.summary import state_of
+from bot.replay.summary import quantile, state_of
 from bot.words import clock_time, count_of, duration, one_line, shorten
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class Live(Display):
 
     def began(self, run: Run, path: Path) -> None:
         """Show the bar."""
-        self._figures.first_score = run.state.score
+        self._figures.first_score = run.score
         say(f"journal {path}")
         self._live = live.Live(
             self._progress(run),
@@ -123,7 +122,7 @@ class Live(Display):
         self.close()
         word = run.state.end_reason if run.is_over else None
         say(one_line(f"{word or state_of(run)}{f': {why}' if why else ''}"))
-        say(self._figures.summary(run, path))
+        say(sum_up(run, self._figures, path))
 
     def close(self) -> None:
         """Leave the bar where it is."""
@@ -137,12 +136,35 @@ class Live(Display):
 
     def _progress(self, run: Run) -> Progress:
         return Progress(
-            score=run.state.score,
+            score=run.score,
             goal=run.goal.bank_at,
             boards=run.boards,
-            pace=self._figures.actions / max(self._figures.seconds, 0.001),
+            pace=self._figures.pace,
             to_go_s=self._figures.seconds_to_go(run),
         )
+
+
+def sum_up(run: Run, figures: Figures, path: Path) -> str:
+    """Return the few lines that end a sitting; each is of this call, or of the whole run."""
+    median, slow = (quantile(figures.answers_ms, share) for share in (0.5, 0.99))
+    actions = count_of(figures.actions, "action")
+    failures = figures.failures.total()
+    failed = f", {failures:,} failed: {figures.causes}" if failures else ""
+    requests = (
+        count_of(run.requests, "request"),
+        count_of(run.retries, "retry", "retries"),
+        *([count_of(run.refusals, "refusal")] if run.refusals else []),
+    )
+    return "\n".join(
+        (
+            f"  points    {run.score:,} of {run.goal.bank_at:,}",
+            f"  boards    {run.boards:,}, {count_of(run.state.leaves, 'leaf', 'leaves')} left",
+            f"  run       {duration(run.seconds)}, {', '.join(requests)}",
+            f"  this call {duration(figures.seconds)}, {actions}{failed}",
+            f"  answers   {median:.1f} ms median, {slow:.1f} ms 99th percentile",
+            f"  journal   {path}",
+        )
+    )
 
 
 class _Console(Console):

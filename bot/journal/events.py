@@ -160,7 +160,7 @@ Event: TypeAlias = (
 )
 
 
-class Kind(NamedTuple):
+class FieldKind(NamedTuple):
     """What a field may hold: told by its type first, since `True` is no 1 and `1.0` is none."""
 
     text: str
@@ -174,16 +174,11 @@ class Kind(NamedTuple):
         return type(value) in self.types and bool(self.test(value))
 
 
-def _kind(text: str, *types: type, test: Callable[[Any], object] = lambda _: True) -> Kind:
-    return Kind(text, frozenset(types), test)
+def _kind(text: str, *types: type, test: Callable[[Any], object] = lambda _: True) -> FieldKind:
+    return FieldKind(text, frozenset(types), test)
 
 
-def _one_of(*choices: str | int) -> Kind:
-    text = " or ".join(map(repr, choices))
-    return _kind(text, *map(type, choices), test=frozenset(choices).__contains__)
-
-
-def _nullable(kind: Kind) -> Kind:
+def _nullable(kind: FieldKind) -> FieldKind:
     return _kind(
         f"{kind.text} or null",
         *kind.types,
@@ -206,11 +201,11 @@ _OBJECT: Final = _kind("an object", dict)
 _ACTION: Final = _kind("an action", dict, test=lambda value: isinstance(value.get("type"), str))
 _ANYTHING: Final = _kind("anything", dict, list, str, int, float, bool, type(None))
 
-FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, Kind]]]] = {
+FORMAT: Final[Mapping[str, tuple[type[Event], Mapping[str, FieldKind]]]] = {
     "run.started": (
         RunStarted,
         {
-            "journal_version": _one_of(JOURNAL_VERSION),
+            "journal_version": _kind(str(JOURNAL_VERSION), int, test=JOURNAL_VERSION.__eq__),
             "run_id": _SHORT,
             "bot_version": _SHORT,
             "base_url": _SHORT,

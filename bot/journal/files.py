@@ -1,4 +1,4 @@
-"""Plain files: opened without following a link and without waiting for anybody.
+"""Plain files: opened without following a link and without waiting for anybody, or put in place.
 
 Others can reach the folder that journals lie in, so what stands under a name need not be what
 was put there.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,13 +42,8 @@ def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
         OSError: it cannot be opened.
     """
     try:
-        try:
-            found = path.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            if not flags & os.O_CREAT:
-                raise
-        else:
-            _check_kind(path, found.st_mode)
+        with suppress(FileNotFoundError):  # it is to be made, or else opening it says so
+            _check_kind(path, path.stat(follow_symlinks=False).st_mode)
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, MODE)
     except ValueError as exc:  # a NUL, or what the system's encoding does not know
         raise OSError(errno.EINVAL, "not a name that a file can have", str(path)) from exc
@@ -58,12 +55,39 @@ def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
     return descriptor
 
 
+def put_in_place(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Put a file at `path`, whole or not at all, in place of the plain one that may be there.
+
+    Args:
+        path: where; a link is not followed.
+        content: of the file.
+        mode: of the file; None for what the process gives new files.
+
+    Raises:
+        NotPlain: what is there is no plain file, and would be lost.
+        OSError: it cannot be written.
+    """
+    with suppress(FileNotFoundError):
+        _check_kind(path, path.stat(follow_symlinks=False).st_mode)
+    beside = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+            if mode is not None:
+                with suppress(OSError):  # a disk that knows no modes
+                    os.fchmod(file.fileno(), mode)
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
 def _check_kind(path: Path, mode: int) -> None:
     """Raise `NotPlain` unless `mode` is that of a plain file."""
     if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-        code = errno.ELOOP if stat.S_ISLNK(mode) else errno.EINVAL
-        raise NotPlain(code, f"{kind}, not a plain file", str(path))
+        kind = _KINDS[stat.S_IFMT(mode)]
+        raise NotPlain(errno.EINVAL, f"{kind}, not a plain file", str(path))
 
 
 def why(error: OSError, path: Path) -> str:

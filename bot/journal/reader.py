@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from bot.errors import NotAJournal
 from bot.garland import MAX_WHOLE
-from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, Kind, RunAbandoned, RunEnded
+from bot.journal.events import FORMAT, JOURNAL_VERSION, Event, FieldKind, RunAbandoned, RunEnded
 from bot.journal.files import NotPlain, open_plain, why
 from bot.wire.values import is_too_deep, refuse_constant
 
@@ -171,13 +171,18 @@ def is_compressed(path: Path) -> bool:
         return isinstance(stream.raw, _Unpacked)
 
 
+def _new_unpacker() -> Any:
+    """Return what unpacks one member of a gzipped file."""
+    return zlib.decompressobj(wbits=31)
+
+
 class _Unpacked(io.RawIOBase):
     """What a gzipped file holds, up to where it is whole; the standard library's stops there."""
 
     def __init__(self, packed: BinaryIO) -> None:
         """Begin at the first member of `packed`."""
         self._packed = packed
-        self._unpacker = zlib.decompressobj(wbits=31)
+        self._unpacker = _new_unpacker()
         self._input = b""
         self.rest = b""
         """The bytes at the end of the file that brought nothing: broken, cut off, or no member."""
@@ -198,7 +203,7 @@ class _Unpacked(io.RawIOBase):
             try:
                 held = self._unpacker.decompress(taken, len(buffer))
             except zlib.error:
-                self._unpacker = zlib.decompressobj(wbits=31)
+                self._unpacker = _new_unpacker()
                 self._end_with(taken)
                 return 0
             self._input = self._unpacker.unconsumed_tail or self._unpacker.unused_data
@@ -217,7 +222,7 @@ class _Unpacked(io.RawIOBase):
             if not self._input.startswith(GZIP):
                 self._end_with(self._input)
                 return False
-            self._unpacker = zlib.decompressobj(wbits=31)
+            self._unpacker = _new_unpacker()
         self._input = self._input or self._packed.read(_BLOCK)
         return bool(self._input)
 
@@ -280,9 +285,9 @@ def _last_bytes(path: Path) -> bytes:
 def _last_member(tail: bytes) -> bytes:
     """Return what the last member of a gzipped file holds; empty where it is not in `tail`."""
     for member in reversed([*_MEMBER.finditer(tail)]):
-        unpacker = zlib.decompressobj(wbits=31)
+        unpacker = _new_unpacker()
         try:
-            held = unpacker.decompress(tail[member.start() :], TAIL)
+            held: bytes = unpacker.decompress(tail[member.start() :], TAIL)
         except zlib.error:
             continue
         if unpacker.eof:
@@ -347,13 +352,13 @@ def parse_time(text: str) -> datetime:
 
 
 _HEAD: Final = {
-    "seq": Kind(
+    "seq": FieldKind(
         "a line number from 0 to 2^53 - 1",
         frozenset({int}),
         range(MAX_WHOLE + 1).__contains__,
     ),
-    "ts": Kind("a time such as 2026-11-30T02:41:07.123Z", frozenset({str}), is_time),
-    "event": Kind("one of " + ", ".join(FORMAT), frozenset({str}), FORMAT.__contains__),
+    "ts": FieldKind("a time such as 2026-11-30T02:41:07.123Z", frozenset({str}), is_time),
+    "event": FieldKind("one of " + ", ".join(FORMAT), frozenset({str}), FORMAT.__contains__),
 }
 """The fields that every line begins with."""
 

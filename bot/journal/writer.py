@@ -279,7 +279,7 @@ _NO_SYNCING: Final = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 def sync_folder(folder: Path) -> None:
     """Put the names in a folder on the disk, where the disk can do that."""
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:

@@ -7,14 +7,13 @@ it answers has to be the one that stands in the journal.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from bot.client.client import Client, Failed
 from bot.errors import Contradiction, TokenRefused
-from bot.replay.moves import Move, moves
+from bot.replay.watch import Move, moves
 from bot.verify import MAX_PROBLEMS, Problem, Verification
 
 MAX_REFUSALS: Final = 3
@@ -43,49 +42,41 @@ class Findings:
         return {"asked": self.asked, "agreed": self.agreed, "refused": self.refused}
 
 
-def choose(path: Path, size: int | None) -> Sequence[int]:
-    """Return which actions of a verified journal to ask about, by their numbers from 0.
+def choose(verification: Verification, size: int | None) -> Iterable[Move]:
+    """Return the moves to ask about, in their order.
 
     The first, the last and the first of each award are always among them. The rest is drawn
     by a generator that is seeded with the run's name, so that it is the same each time.
 
     Args:
-        path: the journal.
+        verification: of the journal, which was read and is in order.
         size: how many; None for all of them.
 
     Raises:
-        NotAJournal: the file cannot be read, or is no journal.
+        NotAJournal: the file cannot be read any more.
     """
-    verification = Verification(path)
-    first_of_award: dict[int, int] = {}
-    count = 0
-    for move in moves(verification):
-        first_of_award.setdefault(move.after.score - move.before.score, count)
-        count += 1
-    if size is None or size >= count:
-        return range(count)
-    drawn = {count - 1, *first_of_award.values()}
+    run = verification.run
+    played = moves(Verification(verification.path))
+    if size is None or size >= run.actions:
+        return played
     generator = random.Random(verification.run_id)  # noqa: S311 - a sample, no secret
-    for number in generator.sample(range(count), size):
-        if len(drawn) < size:
-            drawn.add(number)
-    return sorted(drawn)
+    return _sample(played, run.actions - 1, generator.sample(range(run.actions), size))
 
 
-def chosen(path: Path, numbers: Sequence[int]) -> Iterator[Move]:
-    """Yield the moves of a verified journal that have these numbers, which are in order.
-
-    Raises:
-        NotAJournal: the file cannot be read, or is no journal.
-    """
-    wanted = iter(numbers)
-    number = next(wanted, None)
-    for place, move in enumerate(moves(Verification(path))):
-        if number is None:
-            return
-        if place == number:
-            yield move
-            number = next(wanted, None)
+def _sample(played: Iterable[Move], last: int, drawn: Sequence[int]) -> list[Move]:
+    """Return as many moves as are drawn, by their numbers, those among them that have to be."""
+    first_of_award: dict[int, int] = {}
+    kept: dict[int, Move] = {}
+    wanted = {last, *drawn}
+    for number, move in enumerate(played):
+        is_first = first_of_award.setdefault(move.after.score - move.before.score, number) == number
+        if is_first or number in wanted:
+            kept[number] = move
+    asked = {last, *first_of_award.values()}
+    for number in drawn:
+        if len(asked) < len(drawn):
+            asked.add(number)
+    return [kept[number] for number in sorted(asked)]
 
 
 def audit(

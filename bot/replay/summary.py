@@ -8,7 +8,7 @@ is read whole, and verified on the way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,8 @@ class Summary:
     """Of a run that has ended: one of the rules' `END_REASONS`."""
     is_as_asked: bool = False
     """Whether it ended banked, as its goal asks."""
+    stopped: str = ""
+    """Why its last sitting ended, of a suspended one that tells."""
     fault: str = ""
     """What is wrong first with a damaged one."""
 
@@ -141,6 +143,7 @@ def summary_of(verification: Verification) -> Summary:
         seconds=run.seconds,
         end_reason=run.state.end_reason,
         is_as_asked=run.is_as_asked,
+        stopped=f"{run.suspended.exit_code}, {run.suspended.reason}" if run.suspended else "",
         fault=fault,
     )
 
@@ -150,6 +153,21 @@ def state_of(run: Run) -> str:
     if not run.is_over:
         return SUSPENDED
     return ENDED if run.state.phase == rules.ENDED else ABANDONED
+
+
+def quantile(counted: Mapping[float, int], share: float) -> float:
+    """Return the value that this share (0 to 1) of all did not exceed; 0 where there is none.
+
+    Args:
+        counted: how often each value is there.
+        share: 0.5 for the median; below 1.
+    """
+    below, count = 0, sum(counted.values())
+    for value, times in sorted(counted.items()):
+        below += times
+        if below > share * count:
+            return value
+    return 0.0
 
 
 def _state_now(run: Run, path: Path) -> str:
@@ -185,9 +203,9 @@ def _read_ends(path: Path) -> Summary | None:
         if success is None or first is None or not isinstance(first.event, RunStarted):
             return None
         started, ended = first.event, last.event
-        is_undisturbed = last.seq == ended.requests  # no line but those of requests
         goal = Goal(started.bank_at, started.bank_rule)
-        goal = goal if is_undisturbed else _last_goal(path, goal, last.seq + 1)
+        if last.seq != ended.requests:  # there are other lines than those of requests
+            goal = _last_goal(path, goal, last.seq + 1)
     except (LineError, NotAJournal):
         return None
     is_as_asked = _is_as_asked(ended, goal)

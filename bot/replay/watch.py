@@ -1,4 +1,4 @@
-"""Watching a run: on a terminal as a film that can be paused, elsewhere one line a move."""
+"""The moves of a run: on a terminal as a film that can be paused, elsewhere one line a move."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import shutil
 import termios
 import time
 import tty
-from collections import deque
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from bot import rules
 from bot.garland import format_garland
-from bot.replay.moves import Move, moves
-from bot.rules import State
+from bot.journal.events import ActionTaken
+from bot.rules import Action, State
 from bot.verify import Verification
 from bot.words import one_line
 
@@ -23,6 +23,36 @@ TICK_S: Final = 0.04
 """Seconds between two pictures."""
 SLOWEST, FASTEST = 0.5, 1024.0
 """Moves a second."""
+
+
+class Move(NamedTuple):
+    """One action of a run, with all that is needed to show it or to send it again."""
+
+    line: int
+    """Of the journal, from 1."""
+    seq: int
+    token: str
+    """The one that it was sent with."""
+    action: Action
+    before: State
+    after: State
+
+
+def moves(verification: Verification) -> Iterator[Move]:
+    """Yield the actions of a journal that was not read yet, up to the first problem.
+
+    Raises:
+        NotAJournal: the file cannot be read, or is no journal.
+    """
+    run = verification.run
+    token, before = run.token, run.state
+    for entry in verification.steps():
+        if not verification.is_verified:
+            return
+        if isinstance(entry.event, ActionTaken):
+            action = rules.parse_action(entry.event.action)
+            yield Move(entry.number, entry.seq, token, action, before, run.state)
+        token, before = run.token, run.state
 
 
 def describe(number: int, move: Move) -> str:
@@ -82,7 +112,8 @@ class Film:
 
     def finish(self) -> None:
         """Read what was not shown, so that the verdict is one on the whole journal."""
-        deque(self._moves, maxlen=0)
+        for _ in self._moves:
+            pass
 
     def picture(self) -> list[str]:
         """Draw this moment: suns and moons in words, so that any terminal can show it."""
@@ -95,12 +126,12 @@ class Film:
             f"score {state.score:,} of {run.goal.bank_at:,}"
         )
         return [
-            one_line(self._verification.run_id or ""),
+            one_line(self._verification.run_id or "a run of no name"),
             f"board {state.board_number:,} (template {state.template_index})   {left}",
             "",
             " ".join("(sun) " if pennant > 0 else "<moon>" for pennant in state.garland),
             " ".join(f"{abs(pennant):^6}" for pennant in state.garland),
-            "=" * (7 * count - 1) if count else "",
+            "=" * (7 * count - 1),
             "; ".join(filter(None, (_outcome(state), f"next: {action}" if action else ""))),
             "",
             f"move {self._number:,}   {pace if action else 'at the end'}",

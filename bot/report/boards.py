@@ -23,7 +23,7 @@ class Step(NamedTuple):
     """The garland after an action."""
 
     action: str
-    """The count of a flip, or the action's name."""
+    """Its name."""
     garland: Garland
     moves_used: int
     leaves: int

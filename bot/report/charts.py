@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import vl_convert
+from markupsafe import Markup
 
-from bot.report.incidents import DIVERGENCE, REFUSAL, RETRY, STOP
-from bot.report.story import Bin, Story, quantile
+from bot.replay.summary import quantile
+from bot.report.incidents import DIVERGENCE, REFUSAL, RETRY, STOP, Mark, count_of_kind
+from bot.report.story import Bin, Story
 from bot.words import clock_time, count_of, duration
 
 WIDTH: Final = 640
@@ -54,7 +57,7 @@ class Chart(NamedTuple):
     title: str
     summary: str
     """What it shows, in one sentence with numbers."""
-    svg: str
+    svg: Markup
     head: tuple[str, ...]
     """The columns of its table."""
     rows: Sequence[tuple[str, ...]]
@@ -64,37 +67,37 @@ def build(story: Story) -> Iterator[Chart]:
     """Yield the charts of a run; one in which no time passed has none."""
     if story.run.seconds <= 0:
         return
-    yield _points(story)
-    yield _pace(story)
-    if ordered := story.answers_ms():
-        yield _answers(story, ordered)
+    x = _x(story)
+    yield _points(story, x)
+    yield _pace(story, x)
+    if answers := story.answers_ms():
+        yield _answers(story, x, answers)
 
 
 # The three charts
 
 
-def _points(story: Story) -> Chart:
+def _points(story: Story, x: TimeAxis) -> Chart:
     """Draw the points over time against the threshold, with incidents and breaks."""
     run, bins = story.run, list(story.bins(BINS))
-    goal = run.goal.bank_at
+    goal, breaks = run.goal.bank_at, len(story.sittings) - 1
     highest = run.score if goal > FAR * run.score else max(goal, run.score)
     y = _y("y", "points", scale={"domain": [0, max(1, highest) * 1.05], "nice": False})
     y["axis"] |= {"format": ",d" if highest < 1e7 else ".2s", "tickMinStep": 1}
-    x = _x(story)
-    breaks = len(story.sittings) - 1
     layers = [
-        {
-            "data": _data({"x": x.at(one.at)} for one in story.sittings[1 : BINS + 1]),
-            "mark": {"type": "rule", "stroke": "var(--quiet)", "strokeDash": [3, 3]},
-            "encoding": {"x": x.channel("x")},
-        },
-        {
-            "data": _data(({"x": 0, "y": 0}, *({"x": x.at(b.end), "y": b.score} for b in bins))),
-            "mark": {"type": "line", "stroke": "var(--blue)", "strokeWidth": 2.5, "clip": True},
-            "encoding": {"x": x.channel("x"), "y": y},
-        },
+        _layer(
+            ({"x": x.at(one.at)} for one in story.sittings[1 : BINS + 1]),
+            {"type": "rule", "stroke": "var(--quiet)", "strokeDash": [3, 3]},
+            x=x.channel("x"),
+        ),
+        _layer(
+            ({"x": 0, "y": 0}, *({"x": x.at(b.end), "y": b.score} for b in bins)),
+            {"type": "line", "stroke": "var(--blue)", "strokeWidth": 2.5, "clip": True},
+            x=x.channel("x"),
+            y=y,
+        ),
         *(_threshold(goal, y) if goal <= highest else ()),
-        _tips(x, ((b, _points_tip(b, x)) for b in bins)),
+        _tips(x, bins, _points_tip),
         *_marks(story, x, y),
     ]
     summary = (
@@ -110,9 +113,8 @@ def _points(story: Story) -> Chart:
     return Chart("points", "Points over time", f"{summary}.", draw(layers, "points"), head, rows)
 
 
-def _points_tip(b: Bin, x: TimeAxis) -> str:
-    requests = count_of(b.requests, "request")
-    return f"{x.span(b)}: {count_of(b.score, 'point')}, {requests}{_failures(b)}"
+def _points_tip(b: Bin) -> str:
+    return f"{count_of(b.score, 'point')}, {count_of(b.requests, 'request')}{_failures(b)}"
 
 
 def _failures(b: Bin) -> str:
@@ -120,54 +122,51 @@ def _failures(b: Bin) -> str:
 
 
 def _threshold(goal: int, y: Spec) -> list[Spec]:
-    data = _data([{"y": goal, "text": f"bank at {goal:,}"}])
-    look = {"type": "text", "align": "left", "dx": 8, "dy": 12}
-    text = {"text": {"field": "text"}, "x": {"value": 0}, "y": y}
+    rows = [{"y": goal, "text": f"bank at {goal:,}"}]
+    words = {"type": "text", "align": "left", "dx": 8, "dy": 12}
     return [
-        {"data": data, "mark": {"type": "rule", "stroke": "var(--gold)"}, "encoding": {"y": y}},
-        {"data": data, "mark": look, "encoding": text},
+        _layer(rows, {"type": "rule", "stroke": "var(--gold)"}, y=y),
+        _layer(rows, words, text={"field": "text"}, x={"value": 0}, y=y),
     ]
 
 
-def _marks(story: Story, x: TimeAxis, y: Spec) -> Iterator[Spec]:
-    """Draw the incidents at their heights, hollow, so that one shows through another.
+def _marks(story: Story, x: TimeAxis, y: Spec) -> list[Spec]:
+    """Draw the incidents at their heights, hollow, so that one shows through another."""
+    rows = list(_mark_rows(story, x))
+    kinds = [kind for kind in MARKS if any(row["kind"] == kind for row in rows)]
+    if not kinds:
+        return []
+    shapes, colours = zip(*(MARKS[kind] for kind in kinds), strict=True)
+    look = {"field": "kind", "type": "nominal"}
+    point = {"type": "point", "size": 110, "strokeWidth": 2, "opacity": 1}
+    layer = _layer(
+        rows,
+        {**point, "fill": "transparent", "aria": True, "clip": True},
+        x=x.channel("x"),
+        y=y,
+        shape={**look, "scale": {"domain": kinds, "range": shapes}},
+        stroke={**look, "scale": {"domain": kinds, "range": colours}},
+        description={"field": "tip"},
+    )
+    return [layer]
 
-    Those of one kind that nothing could tell apart in the picture are one mark.
-    """
+
+def _mark_rows(story: Story, x: TimeAxis) -> Iterator[Spec]:
+    """Yield a row for each mark; those that nothing could tell apart in the picture are one."""
     width = story.run.seconds / BINS
-    grouped: dict[tuple[str, int], list[tuple[float, int]]] = {}
+    alike: dict[tuple[str, int], list[Mark]] = {}
     for mark in story.incidents.marks:
         if mark.kind in MARKS:
-            grouped.setdefault((mark.kind, int(mark.at / width)), []).append((mark.at, mark.score))
-    rows = []
-    for (kind, _), times in grouped.items():
-        at, score = times[0]
-        tip = f"{x.name(at)}: {count_of(len(times), kind, 'retries' if kind == RETRY else '')}"
-        rows.append({"x": x.at(at), "y": score, "kind": kind, "tip": tip})
-    if not rows:
-        return
-    kinds = [kind for kind in MARKS if any(row["kind"] == kind for row in rows)]
-    look = {"field": "kind", "type": "nominal"}
-    shapes = {"domain": kinds, "range": [MARKS[kind][0] for kind in kinds]}
-    colours = {"domain": kinds, "range": [MARKS[kind][1] for kind in kinds]}
-    point = {"type": "point", "size": 110, "strokeWidth": 2, "opacity": 1}
-    yield {
-        "data": _data(rows),
-        "mark": {**point, "fill": "transparent", "aria": True, "clip": True},
-        "encoding": {
-            "x": x.channel("x"),
-            "y": y,
-            "shape": {**look, "scale": shapes},
-            "stroke": {**look, "scale": colours},
-            "description": {"field": "tip"},
-        },
-    }
+            alike.setdefault((mark.kind, int(mark.at / width)), []).append(mark)
+    for (kind, _), marks in alike.items():
+        first = marks[0]
+        tip = f"{x.name(first.at)}: {count_of_kind(len(marks), kind)}"
+        yield {"x": x.at(first.at), "y": first.score, "kind": kind, "tip": tip}
 
 
-def _pace(story: Story) -> Chart:
+def _pace(story: Story, x: TimeAxis) -> Chart:
     """Draw the requests a second, those without an accepted answer apart."""
-    run, x = story.run, _x(story)
-    bins = list(story.bins(BINS))
+    run, bins = story.run, list(story.bins(BINS))
     rows = [
         {
             "b": x.at(b.begin),
@@ -180,28 +179,32 @@ def _pace(story: Story) -> Chart:
     ]
     ends = {"x": x.channel("b"), "x2": {"field": "e"}, "y2": {"datum": 0}}
     layers = [
-        {
-            "data": _data(row for row in rows if row[name]),
-            "mark": {"type": "rect", "fill": colour, "stroke": colour, "strokeWidth": 0.4},
-            "encoding": {**ends, "y": _y(name, "requests a second")},
-        }
+        _layer(
+            (row for row in rows if row[name]),
+            {"type": "rect", "fill": colour, "stroke": colour, "strokeWidth": 0.4},
+            **ends,
+            y=_y(name, "requests a second"),
+        )
         for name, colour in (("all", "var(--blue)"), ("failed", "var(--orange)"))
     ]
-    tips = ((b, f"{x.span(b)}: {b.rate:,.1f} requests a second{_failures(b)}") for b in bins)
-    svg = draw([*layers, _tips(x, tips)], "pace")
+    tips = _tips(x, bins, lambda b: f"{b.rate:,.1f} requests a second{_failures(b)}")
     failed = run.retries + run.refusals
     summary = (
         f"{run.requests / run.seconds:,.1f} requests a second on average, {run.requests:,} in all"
         + (f"; {failed:,} without an accepted answer, in orange" if failed else "")
     )
-    table = [(x.span(b), f"{b.rate:,.1f}", f"{b.failures:,}") for b in story.bins(TABLE_BINS)]
-    head = ("time", "requests a second", "without an answer")
-    return Chart("pace", "Requests a second", f"{summary}.", svg, head, table)
+    return Chart(
+        "pace",
+        "Requests a second",
+        f"{summary}.",
+        draw([*layers, tips], "pace"),
+        ("time", "requests a second", "without an answer"),
+        [(x.span(b), f"{b.rate:,.1f}", f"{b.failures:,}") for b in story.bins(TABLE_BINS)],
+    )
 
 
-def _answers(story: Story, ordered: list[float]) -> Chart:
+def _answers(story: Story, x: TimeAxis, answers: Counter[float]) -> Chart:
     """Draw the median and the 99th percentile of the answer times, over time."""
-    x = _x(story)
     bins = list(story.bins(BINS))
     answered = [b for b in bins if b.answers_ms]
     rows = [  # null breaks the line where no answer came
@@ -211,34 +214,29 @@ def _answers(story: Story, ordered: list[float]) -> Chart:
         for slow in (quantile(b.answers_ms, share),)
     ]
     look: Spec = {"field": "of", "type": "nominal", "legend": {"symbolType": "stroke"}}
-    colours = {"domain": list(SHARES), "range": ["var(--blue)", "var(--purple)"]}
-    dashes = {"domain": list(SHARES), "range": [[1, 0], [5, 2]]}
     dots = len(answered) < FEW and {"size": 20, "filled": True}
-    line = {
-        "data": _data(rows),
-        "mark": {"type": "line", "strokeWidth": 2, "point": dots},
-        "encoding": {
-            "x": x.channel("x"),
-            "y": _y("y", "milliseconds", **log_axis(ordered[0], ordered[-1])),
-            "color": {**look, "scale": colours},
-            "strokeDash": {**look, "scale": dashes},
-        },
-    }
-    tips = ((b, f"{x.span(b)}: {', '.join(_shares(b))}") for b in answered)
-    median, slow = (milliseconds(quantile(ordered, share)) for share in SHARES.values())
+    line = _layer(
+        rows,
+        {"type": "line", "strokeWidth": 2, "point": dots},
+        x=x.channel("x"),
+        y=_y("y", "milliseconds", **log_axis(min(answers), max(answers))),
+        color={**look, "scale": {"domain": [*SHARES], "range": ["var(--blue)", "var(--purple)"]}},
+        strokeDash={**look, "scale": {"domain": [*SHARES], "range": [[1, 0], [5, 2]]}},
+    )
+    median, slow = (milliseconds(quantile(answers, share)) for share in SHARES.values())
     return Chart(
         "answers",
         "Answer times over time",
         f"Half of all answers came within {median}, 99 of 100 within {slow}; the slowest took "
-        f"{milliseconds(ordered[-1])}.",
-        draw([line, _tips(x, tips)], "answers"),
+        f"{milliseconds(max(answers))}.",
+        draw([line, _tips(x, answered, _answers_tip)], "answers"),
         ("time", *SHARES, "answers"),
-        [(x.span(b), *_cells(b), f"{len(b.answers_ms):,}") for b in story.bins(TABLE_BINS)],
+        [(x.span(b), *_cells(b), f"{b.answers_ms.total():,}") for b in story.bins(TABLE_BINS)],
     )
 
 
-def _shares(b: Bin) -> list[str]:
-    return [f"{of} {cell}" for of, cell in zip(SHARES, _cells(b), strict=True)]
+def _answers_tip(b: Bin) -> str:
+    return ", ".join(f"{of} {cell}" for of, cell in zip(SHARES, _cells(b), strict=True))
 
 
 def _cells(b: Bin) -> list[str]:
@@ -299,23 +297,22 @@ def _y(field: str, title: str, **more: Any) -> Spec:
     return {"field": field, "type": "quantitative", "axis": axis, **more}
 
 
-def _data(rows: Iterable[Mapping[str, object]]) -> Spec:
-    return {"values": list(rows)}
+def _layer(rows: Iterable[Spec], mark: Spec, **channels: Spec) -> Spec:
+    """Return a layer of a picture: what it shows, as what, and where."""
+    return {"data": {"values": list(rows)}, "mark": mark, "encoding": channels}
 
 
-def _tips(x: TimeAxis, tips: Iterable[tuple[Bin, str]]) -> Spec:
+def _tips(x: TimeAxis, bins: Iterable[Bin], tell: Callable[[Bin], str]) -> Spec:
     """Return a layer to point at: nothing to see, and the words of each stretch of time."""
-    return {
-        "data": _data({"b": x.at(b.begin), "e": x.at(b.end), "tip": tip} for b, tip in tips),
-        "mark": {"type": "rect", "fill": "transparent", "aria": True},
-        "encoding": {
-            "x": x.channel("b"),
-            "x2": {"field": "e"},
-            "y": {"value": 0},
-            "y2": {"value": "height"},
-            "description": {"field": "tip"},
-        },
-    }
+    return _layer(
+        ({"b": x.at(b.begin), "e": x.at(b.end), "tip": f"{x.span(b)}: {tell(b)}"} for b in bins),
+        {"type": "rect", "fill": "transparent", "aria": True},
+        x=x.channel("b"),
+        x2={"field": "e"},
+        y={"value": 0},
+        y2={"value": "height"},
+        description={"field": "tip"},
+    )
 
 
 def log_axis(lowest: float, highest: float) -> Spec:
@@ -375,15 +372,12 @@ _TIP: Final = re.compile(
     r'aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="[^"]*"'
 )
 _NEEDLESS: Final = re.compile(r' (?:aria-[a-z]+|role|class|pointer-events|font-family)="[^"]*"')
-_NUMBERS: Final = re.compile(r'(?<= (?:d|x|y)=")[^"]*|(?<= (?:x2|y2)=")[^"]*')
-_TRANSFORM: Final = re.compile(r'(?<= transform=")[^"]*')
-_LONG: Final = re.compile(r"-?\d+\.\d{2,}(?:e-?\d+)?")
 _ID: Final = re.compile(r'(?:(?<= id=")|(?<=url\(#))clip\d+')
 """Vega numbers them on from picture to picture."""
 _HEAD: Final = re.compile(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>")
 
 
-def draw(layers: list[Spec], name: str) -> str:
+def draw(layers: list[Spec], name: str) -> Markup:
     """Return a picture as `<svg>` for a page; `name` is unlike any other's there.
 
     What vl-convert returns is a file of its own. In a page with others its ids must differ
@@ -401,12 +395,7 @@ def draw(layers: list[Spec], name: str) -> str:
     }
     svg = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
     svg = _NEEDLESS.sub("", _TIP.sub(r'data-tip="\1"', svg))
-    for numbers in (_NUMBERS, _TRANSFORM):
-        svg = numbers.sub(_shorten, svg)
     ids = list(dict.fromkeys(_ID.findall(svg)))
     svg = _ID.sub(lambda found: f"{name}-{ids.index(found[0])}", svg)
-    return _HEAD.sub(r'<svg \1 aria-hidden="true" focusable="false">', svg, count=1)
-
-
-def _shorten(attribute: re.Match[str]) -> str:
-    return _LONG.sub(lambda number: f"{float(number[0]):.1f}", attribute[0])
+    svg = _HEAD.sub(r'<svg \1 aria-hidden="true" focusable="false">', svg, count=1)
+    return Markup(svg)  # noqa: S704 - numbers and our own words, which vl-convert has escaped

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -24,7 +23,7 @@ from bot.journal.events import (
     RunSuspended,
 )
 from bot.report.boards import Place
-from bot.words import MAX_SHOWN, count_of, duration, one_line, shorten
+from bot.words import count_of, duration, shorten, visible
 
 MAX_ROWS: Final = 200
 """Rows of the table; of more, the first and the last half."""
@@ -43,6 +42,7 @@ DIVERGENCE: Final = "divergence"
 STOP: Final = "stop"
 RESUMED: Final = "resumed"
 KINDS: Final = (RETRY, REFUSAL, DIVERGENCE, STOP, RESUMED)
+_PLURALS: Final = {RETRY: "retries", RESUMED: "resumed"}
 
 _NUMBER: Final = re.compile(r"\d+")
 _PARTICULARS: Final = re.compile(r"[:(].*", re.DOTALL)
@@ -81,11 +81,19 @@ class Told(NamedTuple):
 class Row:
     """One incident, or several that are alike; the words are those of the first."""
 
+    number: int
+    """From 0, in the order in which they begin."""
     told: Told
     first: Moment
     last: Moment
     count: int = 0
     wait_s: float = 0.0
+
+    def take(self, told: Told, moment: Moment) -> None:
+        """Take one more."""
+        self.count += 1
+        self.last = moment
+        self.wait_s += told.wait_s
 
 
 class Mark(NamedTuple):
@@ -111,8 +119,8 @@ class Incidents:
     marks: list[Mark] = field(default_factory=list)
     rows_made: int = 0
     _first: list[Row] = field(default_factory=list)
-    _last: deque[tuple[int, Row]] = field(default_factory=lambda: deque(maxlen=MAX_ROWS // 2))
-    _open: dict[tuple[str, str], tuple[int, Row]] = field(default_factory=dict)
+    _last: deque[Row] = field(default_factory=lambda: deque(maxlen=MAX_ROWS // 2))
+    _open: dict[tuple[str, str], Row] = field(default_factory=dict)
 
     def take(self, event: Event, moment: Moment, score: int) -> None:
         """Take note of a line, if it is an incident."""
@@ -121,42 +129,33 @@ class Incidents:
             return
         self.counts[told.kind] += 1
         key = told.kind, told.alike
+        row = self._row(key, told, moment)
+        row.take(told, moment)
         if key in self.causes or len(self.causes) < MAX_KINDS:
-            _count(self.causes.setdefault(key, Row(told, moment, moment)), told, moment)
-        number, row = self._row(key, told, moment)
-        _count(row, told, moment)
+            first = Row(row.number, told, moment, moment)
+            self.causes.setdefault(key, first).take(told, moment)
         if len(self.marks) < MAX_MARKS:
-            self.marks.append(Mark(told.kind, moment.at, score, moment.place, number))
+            self.marks.append(Mark(told.kind, moment.at, score, moment.place, row.number))
 
-    def _row(self, key: tuple[str, str], told: Told, moment: Moment) -> tuple[int, Row]:
+    def _row(self, key: tuple[str, str], told: Told, moment: Moment) -> Row:
         known = self._open.get(key)
-        if known is not None and moment.at - known[1].last.at <= ALIKE_WITHIN_S:
+        if known is not None and moment.at - known.last.at <= ALIKE_WITHIN_S:
             return known
         if len(self._open) >= MAX_KINDS:
             self._open.clear()
-        number, row = self._open[key] = self.rows_made, Row(told, moment, moment)
+        row = self._open[key] = Row(self.rows_made, told, moment, moment)
+        (self._first if row.number < MAX_ROWS // 2 else self._last).append(row)
         self.rows_made += 1
-        if number < MAX_ROWS // 2:
-            self._first.append(row)
-        else:
-            self._last.append((number, row))
-        return number, row
+        return row
 
     @property
     def left_out(self) -> int:
         """Rows between the first and the last ones."""
         return self.rows_made - len(self._first) - len(self._last)
 
-    def rows(self) -> Iterator[tuple[int, Row]]:
-        """Yield the rows of the table, each with its number from 0."""
-        yield from enumerate(self._first)
-        yield from self._last
-
-
-def _count(row: Row, told: Told, moment: Moment) -> None:
-    row.count += 1
-    row.last = moment
-    row.wait_s += told.wait_s
+    def rows(self) -> list[Row]:
+        """Return the rows of the table."""
+        return [*self._first, *self._last]
 
 
 def tell(event: Event, gap_s: float) -> Told | None:
@@ -172,37 +171,34 @@ def tell(event: Event, gap_s: float) -> Told | None:
             text = visible(cause if known else f"{cause} (HTTP {status})")
             wait_s = min(event.wait_s, MAX_WAIT_S)
             alike = f"{status} {shorten(gist, 80)}"
-            return Told(RETRY, text, alike, visible(event.excerpt), _name(event.what), wait_s)
+            return Told(RETRY, text, alike, visible(event.excerpt), name_of(event.what), wait_s)
         case Refused():
-            return Told(REFUSAL, visible(event.reason), "", what=_name(event.action))
+            return Told(REFUSAL, visible(event.reason), "", what=name_of(event.action))
         case FieldsDiverged():
-            text = _fields(event)
+            return _alike(DIVERGENCE, _fields(event))
         case RunSuspended():
-            text = f"{visible(event.reason)} (exit {event.exit_code})"
+            return _alike(STOP, f"{visible(event.reason)} (exit {event.exit_code})")
         case RunAbandoned():
-            text = f"abandoned: {visible(event.reason)}"
+            return _alike(STOP, f"abandoned: {visible(event.reason)}")
         case RunResumed():
             cut = f"{count_of(event.cut_bytes, 'byte')} of a torn last line were cut off"
-            text = f"went on after {duration(gap_s)}{f'; {cut}' if event.cut_bytes else ''}"
-        case _:
-            return None
-    return Told(_KINDS_OF[type(event)], text, text)
+            more = f"; {cut}" if event.cut_bytes else ""
+            return _alike(RESUMED, f"went on after {duration(gap_s)}{more}")
+    return None
 
 
-_KINDS_OF: Final[dict[type, str]] = {
-    FieldsDiverged: DIVERGENCE,
-    RunSuspended: STOP,
-    RunAbandoned: STOP,
-    RunResumed: RESUMED,
-}
+def _alike(kind: str, text: str) -> Told:
+    """Return an incident that is like those of the same words."""
+    return Told(kind, text, text)
 
 
-def visible(text: str, limit: int = MAX_SHOWN) -> str:
-    """Return a text of others in one line, cut to `limit`; escaping for HTML is the template's."""
-    return one_line(shorten(text, limit))
+def count_of_kind(number: int, kind: str) -> str:
+    """Write a number of incidents of a kind."""
+    return count_of(number, kind, _PLURALS.get(kind, ""))
 
 
-def _name(what: str | dict[str, object]) -> str:
+def name_of(what: str | dict[str, object]) -> str:
+    """Name an action, or another request; a journal may hold what is neither."""
     if isinstance(what, str):
         return visible(what, 80)
     try:

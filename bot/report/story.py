@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bot import rules
-from bot.errors import ActionError
 from bot.journal.events import ActionTaken, Event, Refused, Retried, RunResumed, RunStarted
 from bot.journal.folder import run_name
 from bot.journal.reader import Entry, parse_time
 from bot.replay.summary import Summary, summary_of
 from bot.report.boards import BoardLog
-from bot.report.incidents import Incidents, Moment
+from bot.report.incidents import Incidents, Moment, name_of
 from bot.rules import State
 from bot.run import Run
 from bot.verify import Verification
@@ -51,8 +51,7 @@ class Bin(NamedTuple):
     requests: int
     failures: int
     """Of the requests, those without an accepted answer."""
-    answers_ms: Sequence[float]
-    """Answer times, ascending."""
+    answers_ms: Counter[float]
     score: int
     """Points at its end."""
 
@@ -94,6 +93,10 @@ class Story:
     """Of each request; below 0 where there is none."""
     _scores: array[int] = field(default_factory=lambda: array("q"))
     """Points after each request."""
+    _before: State = field(default_factory=rules.fresh)
+    """State, time played and time of day of the last line."""
+    _played: float = 0.0
+    _last_ts: str = ""
 
     @property
     def run(self) -> Run:
@@ -110,35 +113,24 @@ class Story:
         """The figures of the run, its state as it is now among them."""
         return summary_of(self.proof)
 
-    def tell(self) -> None:
-        """Read the journal to its end.
-
-        Raises:
-            NotAJournal: there is no such file, or it is none of a run.
-        """
-        state, played, ts = self.run.state, self.run.seconds, ""
-        for entry in self.proof.steps():
-            self._take(entry, state, played, ts)
-            state, played, ts = self.run.state, self.run.seconds, entry.ts
-
-    def _take(self, entry: Entry, before: State, played: float, last_ts: str) -> None:
-        """Take note of a line; the rest is the state, time played and time of the line before."""
+    def take(self, entry: Entry) -> None:
+        """Take note of a line, of which the run has taken note already."""
         event, after, at = entry.event, self.run.state, self.run.seconds
         self.lines += 1
         self.last_event = event
         gap_s = 0.0
         if isinstance(event, RunStarted | RunResumed):
             now = parse_time(entry.ts)
-            gap_s = max(0.0, (now - parse_time(last_ts or entry.ts)).total_seconds())
+            gap_s = max(0.0, (now - parse_time(self._last_ts or entry.ts)).total_seconds())
             self.sittings.append(Sitting(at, now))
         tally = self.templates.setdefault(after.template_index, TemplateTally())
-        tally.seconds += at - played
+        tally.seconds += at - self._played
         match event:
             case ActionTaken():
-                self.boards.take(_name(event.action), before, after, at)
+                self.boards.take(name_of(event.action), self._before, after, at)
                 tally.flips += "count" in event.action
                 tally.boards += after.phase == rules.CLEARED
-                tally.award += after.score - before.score
+                tally.award += after.score - self._before.score
                 self._note(at, min(event.elapsed_ms, SLOWEST_MS))
             case RunStarted():
                 self._note(at, _UNTIMED)
@@ -146,6 +138,7 @@ class Story:
                 self._note(at, _FAILED)
         moment = Moment(entry.number, entry.ts, at, gap_s, self.boards.place)
         self.incidents.take(event, moment, after.score)
+        self._before, self._played, self._last_ts = after, at, entry.ts
 
     def _note(self, at: float, elapsed_ms: float) -> None:
         self._at.append(at)
@@ -161,9 +154,9 @@ class Story:
         except OverflowError:
             return datetime.max.replace(tzinfo=UTC)
 
-    def answers_ms(self) -> list[float]:
-        """Return every answer time, ascending."""
-        return sorted(elapsed for elapsed in self._elapsed_ms if elapsed >= 0)
+    def answers_ms(self) -> Counter[float]:
+        """Return every answer time."""
+        return _answers(self._elapsed_ms)
 
     def bins(self, most: int) -> Iterator[Bin]:
         """Yield the time played in at most `most` stretches of one length.
@@ -183,7 +176,7 @@ class Story:
                 end=end,
                 requests=after - first,
                 failures=elapsed_ms.count(_FAILED),
-                answers_ms=sorted(elapsed for elapsed in elapsed_ms if elapsed >= 0),
+                answers_ms=_answers(elapsed_ms),
                 score=self._scores[after - 1] if after else 0,
             )
             first = after
@@ -198,22 +191,10 @@ def read_story(path: Path) -> Story:
         NotAJournal: there is no such file, or it is none of a run.
     """
     story = Story(Verification(path))
-    story.tell()
+    for entry in story.proof.steps():
+        story.take(entry)
     return story
 
 
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value that this share (0 to 1) of the ascending values did not exceed.
-
-    It is the rule of the figures that are printed while it plays: one of the values itself.
-    """
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
-
-
-def _name(action: dict[str, object]) -> str:
-    """Return the count of a flip, or the action's name; a journal may hold what is neither."""
-    try:
-        parsed = rules.parse_action(action)
-    except ActionError:
-        return "unknown"
-    return str(parsed.count or parsed.type)
+def _answers(elapsed_ms: Iterable[float]) -> Counter[float]:
+    return Counter(elapsed for elapsed in elapsed_ms if elapsed >= 0)

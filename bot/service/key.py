@@ -83,6 +83,11 @@ def load_key(runs_dir: Path) -> bytes | None:
             key = file.read(_SIZE + 1)
     except FileNotFoundError:
         return None
+    except NotADirectoryError as exc:
+        raise JournalError(
+            f"cannot keep the local service's key {path}: {runs_dir} is no folder; "
+            f"--runs-dir names another one"
+        ) from exc
     except OSError as exc:
         why = f"cannot be read: {exc.strerror}"
         raise JournalError(f"the local service's key {path} {why}; {_WAY_OUT}") from exc

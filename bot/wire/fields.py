@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 from bot import rules
 from bot.errors import ActionError
 from bot.rules import State
-from bot.wire.paths import fold_name
-from bot.wire.values import is_same, kind_of
+from bot.wire.values import fold_name, is_same, kind_of
 
 Fields: TypeAlias = dict[str, object]
 """The public fields of a state by the page's names, as JSON values."""
 
 TOKEN: Final = "token"  # noqa: S105 - the name of a field
 GARLAND: Final = "garland"
+TARGET: Final = "target"
 LEGAL_ACTIONS: Final = "legalActions"
 GAME_OVER: Final = "gameOver"
 
@@ -31,7 +31,7 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "templateIndex": ("templateIndex", "template"),
     "n": ("n",),
     "par": ("par", "exactPar"),
-    "target": ("target", "exactTarget"),
+    TARGET: ("target", "exactTarget"),
     "movesUsed": ("movesUsed",),
     "moveBudget": ("moveBudget", "budget"),
     "remainingMoves": ("remainingMoves", "movesRemaining", "movesLeft"),
@@ -75,7 +75,7 @@ def public_fields(state: State) -> Fields:
         "n": state.n,
         "par": state.par,
         GARLAND: list(state.garland),
-        "target": list(state.target),
+        TARGET: list(state.target),
         "movesUsed": state.moves_used,
         "moveBudget": state.move_budget,
         "remainingMoves": state.remaining_moves,
@@ -107,7 +107,7 @@ def expectation(state: State) -> Fields:
     }
 
 
-def is_right(name: str, observed: object, expected: object) -> bool:
+def is_expected(name: str, observed: object, expected: object) -> bool:
     """Tell whether the value of a field is the expected one; legal actions come in any order."""
     if name != LEGAL_ACTIONS:
         return is_same(observed, expected)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bot.wire.fields import GARLAND, LOCATABLE, TOKEN
-from bot.wire.paths import Path, format_path, parse_path
+from bot.wire.values import Path, format_path, parse_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,7 @@ class Layout:
             other.garlands,
             other.passed_over,
         ) or any(
-            not set(paths) <= set(self.fields.get(name, ()))
-            for name, paths in other.fields.items()
-            if paths != self.fields.get(name)
+            not set(paths) <= set(self.fields.get(name, ())) for name, paths in other.fields.items()
         )
 
 

@@ -11,12 +11,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from bot import rules
-from bot.rules import State
-from bot.wire.fields import FINAL_SCORE, GARLAND, SCORE, TOKEN, field_spelled
+from bot.wire.fields import (
+    FINAL_SCORE,
+    GAME_OVER,
+    GARLAND,
+    SCORE,
+    TARGET,
+    TOKEN,
+    Fields,
+    field_spelled,
+    is_expected,
+)
 from bot.wire.layout import Layout, WireSettings
-from bot.wire.paths import MAX_KEY, MAX_PATH, MISSING, Path, fold_name, look_up
-from bot.wire.values import is_same
+from bot.wire.values import MAX_KEY, MAX_PATH, MISSING, Path, fold_name, is_same, look_up
 
 MAX_FIELDS: Final = 100
 """Places that could be a field which are looked at, the nearest to the top."""
@@ -33,6 +40,8 @@ class Place(NamedTuple):
     """The page's."""
     path: Path
     value: object
+    is_right: bool
+    """Whether it is the expected one."""
 
 
 class TokenPlace(NamedTuple):
@@ -57,31 +66,31 @@ class Places:
 
 
 def collect(
-    answer: dict[str, object], after: State, last: Layout, settings: WireSettings
+    answer: dict[str, object], expected: Fields, last: Layout, settings: WireSettings
 ) -> Places:
     """Sort what an answer holds into what could be the token, the garland and the fields."""
     found = Places([], [], [])
-    garland = list(after.garland)
-    for place, (name, token_rank, _), value in _walk(answer):
+    garland = expected[GARLAND]
+    for path, (name, token_rank, _), value in _walk(answer):
         if isinstance(value, str) and (token_rank is not None or len(value) >= _LEAST_UNNAMED):
             rank = _UNNAMED if token_rank is None else token_rank
-            found.tokens.append(TokenPlace(rank, place, value))
-        if name == GARLAND or (
-            isinstance(value, list) and name != "target" and is_same(value, garland)
-        ):
-            found.garlands.append(Place(GARLAND, place, value))
-        elif name == FINAL_SCORE:
-            found.fields += [Place(SCORE, place, value)] if after.phase == rules.ENDED else []
+            found.tokens.append(TokenPlace(rank, path, value))
+        if name == GARLAND:
+            found.garlands.append(Place(GARLAND, path, value, is_same(value, garland)))
+        elif isinstance(value, list) and name != TARGET and is_same(value, garland):
+            found.garlands.append(Place(GARLAND, path, value, is_right=True))
         elif (
-            name is not None
-            and name != TOKEN
-            and place not in last.garlands
-            and (not isinstance(value, dict) or place in last.fields.get(name, ()))
+            name in expected
+            and path not in last.garlands
+            and (not isinstance(value, dict) or path in last.fields.get(name, ()))
         ):
-            found.fields.append(Place(name, place, value))
+            is_right = is_expected(name, value, expected[name])
+            found.fields.append(Place(name, path, value, is_right))
+        elif name == FINAL_SCORE and expected[GAME_OVER] is True:
+            found.fields.append(Place(SCORE, path, value, is_same(value, expected[SCORE])))
     del found.garlands[MAX_GARLANDS:], found.fields[MAX_FIELDS:]
     if settings.paths or settings.ignore:
-        _heed(settings, found, answer)
+        _heed(settings, found, answer, expected)
     return found
 
 
@@ -101,23 +110,30 @@ def _walk(answer: dict[str, object]) -> Iterator[tuple[Path, _Key, object]]:
             yield place, known, value
 
 
-def _heed(settings: WireSettings, found: Places, answer: object) -> None:
+def _heed(
+    settings: WireSettings, found: Places, answer: dict[str, object], expected: Fields
+) -> None:
     """Put a field where the user says that it is, and leave out what is to be passed over."""
     named = {
-        name: Place(name, path, value)
+        name: (path, value)
         for name, path in settings.paths.items()
         if (value := look_up(answer, path)) is not MISSING
     }
     if TOKEN in settings.paths:
-        token = named.get(TOKEN)
-        found.tokens = []
-        if token is not None and isinstance(token.value, str):
-            found.tokens = [TokenPlace(0, token.path, token.value)]
+        path, value = named.pop(TOKEN, ((), None))
+        found.tokens = [TokenPlace(0, path, value)] if isinstance(value, str) else []
+    at_will = [
+        Place(name, path, value, is_expected(name, value, expected[name]))
+        for name, (path, value) in named.items()
+    ]
     if GARLAND in settings.paths:
-        found.garlands = [named[GARLAND]] if GARLAND in named else []
-    at_will = [place for name, place in named.items() if name not in (TOKEN, GARLAND)]
+        found.garlands = [place for place in at_will if place.name == GARLAND]
     others = [place for place in found.fields if place.name not in settings.paths]
-    found.fields = [place for place in (*at_will, *others) if not settings.ignores(place.path)]
+    found.fields = [
+        place
+        for place in (*at_will, *others)
+        if place.name != GARLAND and not settings.ignores(place.path)
+    ]
     found.garlands = [place for place in found.garlands if not settings.ignores(place.path)]
 
 

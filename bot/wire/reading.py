@@ -8,11 +8,11 @@ last `Layout` counts: what was compared once has to stay right, wherever it stan
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from bot import rules
-from bot.errors import GarlandError, Unreadable
-from bot.garland import parse_garland
+from bot.errors import Unreadable
 from bot.rules import State
 from bot.wire.fields import (
     GAME_OVER,
@@ -25,13 +25,20 @@ from bot.wire.fields import (
     expectation,
     field_spelled,
     is_comparable,
-    is_right,
     why_incomparable,
 )
 from bot.wire.layout import Layout, WireSettings
-from bot.wire.paths import MISSING, Path, fold_name, format_path, is_above, look_up
 from bot.wire.places import MAX_TOKEN, Place, TokenPlace, choose_token, collect
-from bot.wire.values import is_same, kind_of
+from bot.wire.values import (
+    MISSING,
+    Path,
+    fold_name,
+    format_path,
+    is_above,
+    is_same,
+    kind_of,
+    look_up,
+)
 
 MAX_OBSERVED: Final = 500
 """Characters of a wrong value that are shown and written down."""
@@ -97,7 +104,7 @@ def read(
     before: State | None,
     last: Layout,
     *,
-    sent: str = "",
+    sent: str,
     settings: WireSettings,
 ) -> Reading:
     """Read an answer that must hold the state `after`.
@@ -107,7 +114,7 @@ def read(
         after: what the rules predict; a fresh run's for `init`.
         before: the state that the action was sent from; None for `init`.
         last: the layout of the answer before; an empty one for `init`.
-        sent: the token that was sent.
+        sent: the token that was sent; "" for `init`.
         settings: what the user says of it.
 
     Raises:
@@ -119,9 +126,9 @@ def read(
     if before is None:
         _check_settings(answer, after, settings)
     expected = expectation(after)
-    found = collect(answer, after, last, settings)
+    found = collect(answer, expected, last, settings)
     token = choose_token(found.tokens, last, sent)
-    garlands = _Garlands(answer, found.garlands, after, before, last, settings)
+    garlands = _Garlands(answer, found.garlands, expected[GARLAND], before, last, settings)
     fields = _Fields(found.fields, garlands, expected, last, settings)
     right_names = {place.name for place in fields.right}
     if garlands.right:
@@ -145,7 +152,7 @@ def read(
         layout=Layout(
             token=token.path if token else last.token,
             garlands=garlands.right or last.garlands,
-            fields=fields.places(last),
+            fields=fields.places(),
             passed_over={**last.passed_over, **garlands.passed_over, **fields.passed_over},
         ),
         right=frozenset(right_names),
@@ -185,8 +192,10 @@ def _no_token(tokens: Iterable[TokenPlace], *, is_readable: bool) -> Unreadable:
 
 def is_proof(reading: Reading, before: State | None, after: State) -> bool:
     """Tell whether an answer shows something that the action has changed, and nothing wrong."""
-    was, now = expectation(before) if before else {}, expectation(after)
-    return not reading.wrongs and any(was.get(name, MISSING) != now[name] for name in reading.right)
+    if reading.wrongs or before is None:
+        return not reading.wrongs
+    was, now = expectation(before), expectation(after)
+    return any(was[name] != now[name] for name in reading.right)
 
 
 def _claims_the_end(wrongs: Iterable[Wrong]) -> bool:
@@ -207,16 +216,15 @@ class _Garlands:
         self,
         answer: object,
         places: list[Place],
-        after: State,
+        expected: object,
         before: State | None,
         last: Layout,
         settings: WireSettings,
     ) -> None:
         """Tell the right places from the wrong ones, and those from what is something else."""
-        expected = list(after.garland)
         self.wrong: list[Wrong] = []
         self.passed_over: dict[str, str] = {}
-        right = [place.path for place in places if is_same(place.value, expected)]
+        right = [place.path for place in places if place.is_right]
         self.right = tuple(path for path in last.garlands if path in right) or tuple(
             sorted(right, key=_unlikeliness)
         )
@@ -226,24 +234,25 @@ class _Garlands:
         """The objects that hold another garland: an earlier state, or an example."""
         self.anchors = list(self.right)
         """Places that show where the state is, though it be that none can be read."""
-        known = [
-            Place(GARLAND, path, value)
-            for path in last.garlands
-            if not settings.ignores(path)
-            and (value := look_up(answer, path)) is not MISSING
-            and path not in self.right
-        ]
         was = list(before.garland) if before else None
         is_proven = before is not None and before.turn > 0
-        for place in known:
-            is_named = field_spelled(place.path[-1]) == GARLAND or GARLAND in settings.paths
-            is_copy = not is_proven and is_same(place.value, was)
+        known = [
+            (path, value)
+            for path in last.garlands
+            if path not in self.right
+            and settings.paths.get(GARLAND, path) == path
+            and not settings.ignores(path)
+            and (value := look_up(answer, path)) is not MISSING
+        ]
+        for path, value in known:
+            is_named = field_spelled(path[-1]) == GARLAND
+            is_copy = not is_proven and is_same(value, was)
             if self.right and (not is_named or is_copy):
-                self.others.append(place.path[:-1])
+                self.others.append(path[:-1])
             else:
-                self.wrong.append(Wrong(GARLAND, place.path, expected, place.value))
-                self.anchors.append(place.path)
-        judged = {*right, *(place.path for place in known)}
+                self.wrong.append(Wrong(GARLAND, path, expected, value))
+                self.anchors.append(path)
+        judged = {*right, *(path for path, _ in known)}
         for place in places:
             if place.path not in judged:
                 self._judge_stranger(place, expected, last)
@@ -256,7 +265,7 @@ class _Garlands:
                 self.others.append(place.path[:-1])
         elif dotted in last.passed_over:
             self.anchors.append(place.path)
-        elif last.garlands or _is_garland(place.value):
+        elif last.garlands or kind_of(place.value) == "a list of integers":
             if not self.wrong:
                 self.wrong.append(Wrong(GARLAND, place.path, expected, place.value))
             self.anchors.append(place.path)
@@ -266,15 +275,6 @@ class _Garlands:
                 f"{kind_of(place.value)} that cannot be read; the run is played by the rules' "
                 f"own states and held against the score"
             )
-
-
-def _is_garland(value: object) -> bool:
-    """Tell whether a value is written as a garland is, or at least as signed integers are."""
-    try:
-        parse_garland(value)
-    except GarlandError:
-        return kind_of(value) == "a list of integers"
-    return True
 
 
 def _unlikeliness(path: Path) -> tuple[int, int]:
@@ -304,58 +304,32 @@ class _Fields:
         self.passed_over: dict[str, str] = {}
         self._expected = expected
         self._last = last
-        self._right = [is_right(name, value, expected[name]) for name, _, value in places]
-        holder = self._holder_of_state(places, garlands)
-        near: list[tuple[Place, bool]] = []
-        elsewhere: list[tuple[Place, bool]] = []
-        for place, right in zip(places, self._right, strict=True):
-            is_near = holder[: len(place.path) - 1] == place.path[:-1]
-            if is_near or settings.paths.get(place.name) == place.path:
-                near.append((place, right))
-            else:
-                elsewhere.append((place, right))
-        for place, right in near:
-            self._judge(place, is_right=right)
+        holder = _holder_of_state(places, garlands.anchors)
+        near: list[Place] = []
+        elsewhere: list[Place] = []
+        for place in places:
+            is_named = settings.paths.get(place.name) == place.path
+            (near if is_named or _is_near(place, holder) else elsewhere).append(place)
+        for place in near:
+            self._judge(place)
         if elsewhere:
-            self._judge_elsewhere(elsewhere, {place.name for place, _ in near}, garlands.others)
+            self._judge_elsewhere(elsewhere, {place.name for place in near}, garlands.others)
 
     @property
     def names(self) -> set[str]:
         """The fields that were sent, right or wrong."""
         return {place.name for place in self.right} | {wrong.name for wrong in self.wrong}
 
-    def places(self, last: Layout) -> Mapping[str, tuple[Path, ...]]:
+    def places(self) -> Mapping[str, tuple[Path, ...]]:
         """Return where each field was right; one that was not sent is where it was."""
         found: dict[str, tuple[Path, ...]] = {}
-        for name, path, _ in self.right:
+        for name, path, _, _ in self.right:
             found[name] = (*found.get(name, ()), path)
-        return {**last.fields, **found}
+        return {**self._last.fields, **found}
 
-    def _holder_of_state(self, places: list[Place], garlands: _Garlands) -> Path:
-        """Return the object that holds the state: where the garland is, else most right fields.
-
-        Of several places with the predicted garland it is the first that has everything beside
-        and above it right, else the one with the least wrong.
-        """
-        if len(garlands.anchors) == 1:
-            return garlands.anchors[0][:-1]
-        if garlands.anchors:
-            holders = [path[:-1] for path in garlands.anchors]
-            return min(holders, key=lambda holder: self._count_wrong(places, holder))
-        counts: dict[Path, int] = {}
-        for place, right in zip(places, self._right, strict=True):
-            counts[place.path[:-1]] = counts.get(place.path[:-1], 0) + right
-        return max(counts, key=lambda holder: (counts[holder], -len(holder)), default=())
-
-    def _count_wrong(self, places: list[Place], holder: Path) -> int:
-        return sum(
-            not right and holder[: len(place.path) - 1] == place.path[:-1]
-            for place, right in zip(places, self._right, strict=True)
-        )
-
-    def _judge(self, place: Place, *, is_right: bool) -> None:
+    def _judge(self, place: Place) -> None:
         """Judge a place beside the garland or above it."""
-        name, path, observed = place
+        name, path, observed, is_right = place
         if is_right:
             self.right.append(place)
             return
@@ -369,39 +343,62 @@ class _Fields:
         else:
             self.passed_over[dotted] = why_incomparable(name, observed, expected)
 
-    def _judge_elsewhere(
-        self, places: list[tuple[Place, bool]], near: set[str], others: list[Path]
-    ) -> None:
+    def _judge_elsewhere(self, places: list[Place], near: set[str], others: list[Path]) -> None:
         """Judge the places that stand neither beside the garland nor above it.
 
         One counts where none of its name stands nearer. An object that holds another garland is
         of another state; one in which a field is wrong that was not compared there before is
         passed over as well, unless that field has to be somewhere and is nowhere else.
         """
-        known: list[tuple[Place, bool]] = []
-        strangers: dict[Path, list[tuple[Place, bool]]] = {}
-        for place, right in places:
+        known: list[Place] = []
+        strangers: dict[Path, list[Place]] = {}
+        for place in places:
             holder = place.path[:-1]
-            if place.name in near or any(
-                other == holder or is_above(other, place.path) for other in others if other
-            ):
+            if place.name in near or any(is_above(other, place.path) for other in others if other):
                 continue
             if place.path in self._last.fields.get(place.name, ()):
-                known.append((place, right))
+                known.append(place)
             else:
-                strangers.setdefault(holder, []).append((place, right))
-        for place, right in known:
-            self._judge(place, is_right=right)
+                strangers.setdefault(holder, []).append(place)
+        for place in known:
+            self._judge(place)
         settled = self.names
         doubtful = []
         for strange in strangers.values():
-            group = [item for item in strange if item[0].name not in settled]
-            wrong = [place for place, right in group if not right]
-            if not wrong:
-                self.right.extend(place for place, _ in group)
-            elif len(wrong) == 1:
+            group = [place for place in strange if place.name not in settled]
+            wrongs = sum(not place.is_right for place in group)
+            if not wrongs:
+                self.right.extend(group)
+            elif wrongs == 1:
                 doubtful.extend(group)
         names = self.names
-        for place, right in doubtful:
+        for place in doubtful:
             if place.name in self._last.fields and place.name not in names:
-                self._judge(place, is_right=right)
+                self._judge(place)
+
+
+def _holder_of_state(places: list[Place], anchors: list[Path]) -> Path:
+    """Return the object that holds the state: where the garland is, else most right fields.
+
+    Of several places with the predicted garland it is the first that has everything beside
+    and above it right, else the one with the least wrong.
+    """
+    if len(anchors) == 1:
+        return anchors[0][:-1]
+    if anchors:
+        return min((path[:-1] for path in anchors), key=partial(_count_wrong, places))
+    counts: dict[Path, int] = {}
+    for place in places:
+        counts[place.path[:-1]] = counts.get(place.path[:-1], 0) + place.is_right
+    return max(counts, key=lambda holder: (counts[holder], -len(holder)), default=())
+
+
+def _count_wrong(places: list[Place], holder: Path) -> int:
+    """Count what is wrong in the object at `holder`, or in one above it."""
+    return sum(not place.is_right and _is_near(place, holder) for place in places)
+
+
+def _is_near(place: Place, holder: Path) -> bool:
+    """Tell whether a field stands in the object at `holder`, or in one above it."""
+    above = place.path[:-1]
+    return holder[: len(above)] == above

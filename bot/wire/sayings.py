@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from bot.wire.fields import LEGAL_ACTIONS
-from bot.wire.paths import fold_name
+from bot.wire.values import fold_name
 
 MAX_SAYING: Final = 500
 """Characters that are kept of what a service says."""

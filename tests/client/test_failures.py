@@ -13,6 +13,7 @@ from bot.client.failures import (
     Failure,
     Kind,
     from_answer,
+    from_reading,
     from_saying,
     from_unreadable,
     parse_retry_after,
@@ -42,7 +43,7 @@ def failure(
     **headers: Any,
 ) -> Failure:
     named = CaseInsensitiveDict({name.replace("_", "-"): value for name, value in headers.items()})
-    return from_answer(status, named, body, now=NOW, is_under_way=is_under_way, is_action=is_action)
+    return from_answer(status, named, body, is_under_way=is_under_way, is_action=is_action)
 
 
 # Retry-After
@@ -72,7 +73,6 @@ def test_a_sensible_retry_after_is_understood(value: str, seconds: float) -> Non
 @pytest.mark.parametrize(
     "value",
     [
-        None,
         "",
         " ",
         "-5",
@@ -95,7 +95,7 @@ def test_a_sensible_retry_after_is_understood(value: str, seconds: float) -> Non
     ],
     ids=lambda value: repr(value)[:32],
 )
-def test_a_retry_after_without_sense_counts_as_not_sent(value: str | None) -> None:
+def test_a_retry_after_without_sense_counts_as_not_sent(value: str) -> None:
     assert parse_retry_after(value, NOW) is None
 
 
@@ -183,6 +183,27 @@ def test_words_of_a_limit_in_any_status_are_about_the_pace(status: int) -> None:
     assert failure(status, b"Rate limit exceeded").kind is Kind.LIMIT
 
 
+@pytest.mark.parametrize("status", [400, 404, 500, 503])
+def test_what_is_said_counts_and_not_what_else_stands_in_the_answer(status: int) -> None:
+    body = b'{"error": "internal error", "help": "see /docs/rate-limits, too many requests"}'
+    assert failure(status, body).kind is Kind.TROUBLE
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b" " * 1980 + b"rate limit exceeded", Kind.LIMIT),
+        (b" " * 2000 + b"rate limit exceeded", Kind.TROUBLE),
+        (b'{"trace": "' + b"x" * 2000 + b'", "error": "rate limit exceeded"}', Kind.LIMIT),
+    ],
+    ids=["first words of a page", "last words of a page", "JSON"],
+)
+def test_words_of_a_limit_count_among_the_first_ones_of_a_page_and_anywhere_in_json(
+    body: bytes, kind: Kind
+) -> None:
+    assert failure(500, body).kind is kind
+
+
 def test_429_is_about_the_pace_whatever_it_says() -> None:
     assert failure(429, b"").kind is Kind.LIMIT
     assert failure(429, PAGE, Content_Type="text/html").kind is Kind.LIMIT
@@ -237,6 +258,8 @@ CHECK: Final = b"<html><title>Just a moment...</title><script src=/cdn/challenge
         (429, b"<p>Vercel Security Checkpoint</p>", "text/html"),
         (503, b"<p>Checking your browser before you go on</p>", "text/html"),
         (503, b"<p>Verify you are human</p>", "TEXT/HTML"),
+        (403, b"\xef\xbb\xbf<title>Just a moment...</title>", "text/html"),
+        (403, b"Just a moment...", "Text/HTML"),
     ],
 )
 def test_a_page_that_asks_for_a_browser_is_known(
@@ -315,6 +338,11 @@ def test_no_token_is_ever_kept(body: bytes) -> None:
     assert token[40:72] not in found.excerpt
 
 
+def test_an_attempt_without_an_answer_has_its_cause_and_no_excerpt() -> None:
+    found = Failure(Kind.TROUBLE, "connection reset")
+    assert (str(found), found.cause, found.excerpt) == ("connection reset", "connection reset", "")
+
+
 def test_a_cause_has_at_most_500_characters() -> None:
     body = json.dumps({"message": "a long word " * 5000}).encode()
     assert len(failure(409, body).cause) <= 500
@@ -359,7 +387,8 @@ def test_json_that_is_not_understood_is_trouble_in_mid_run_where_it_has_no_token
     has_token: bool, is_under_way: bool, kind: Kind
 ) -> None:
     exc = Unreadable("no token", has_token=has_token)
-    assert from_unreadable(exc, 200, {}, is_under_way=is_under_way).kind is kind
+    found = from_unreadable(exc, 201, {}, is_under_way=is_under_way)
+    assert (found.kind, found.status) == (kind, 201)
 
 
 @pytest.mark.parametrize(
@@ -379,16 +408,18 @@ def test_what_came_is_told_by_its_keys_and_their_kinds(shown: object, cause: str
     assert from_unreadable(Unreadable("no token"), 200, shown, is_under_way=False).cause == cause
 
 
-def test_many_long_keys_are_told_in_short() -> None:
-    shown: dict[str, object] = {f"{number}{'x' * 999}": 1 for number in range(999)}
+def test_many_keys_are_told_by_the_first_twelve() -> None:
+    shown: dict[str, object] = {f"key{number}": 1 for number in range(1, 99)}
     cause = from_unreadable(Unreadable("no"), 200, shown, is_under_way=False).cause
-    assert len(cause) < 320
+    named = ", ".join(f"key{number} number" for number in range(1, 13))
+    assert cause == f"no (it has {named})"
 
 
-def test_retry_after_is_read_by_any_spelling_of_its_name() -> None:
-    assert failure(503, Retry_After="9").retry_after_s == 9
-    assert failure(503, Retry_After="soon").retry_after_s is None
-    assert failure(503).retry_after_s is None
+def test_long_keys_are_told_by_40_characters_and_300_in_all() -> None:
+    shown: dict[str, object] = {f"{number}{'x' * 999}": 1 for number in range(9)}
+    cause = from_unreadable(Unreadable("no"), 200, shown, is_under_way=False).cause
+    assert cause.startswith(f"no (it has 0{'x' * 39} number, 1{'x' * 39} number, ")
+    assert len(cause) == len("no ()") + 300
 
 
 @given(st.integers(100, 999), st.binary(max_size=60), st.text(max_size=20))
@@ -400,7 +431,7 @@ def test_an_answer_of_any_status_is_a_failure_with_a_cause(
     assert found.cause.startswith(f"HTTP {status}")
 
 
-# Verdicts
+# Answers that differ
 
 READING: Final = Reading(
     "token",
@@ -409,6 +440,27 @@ READING: Final = Reading(
     frozenset(),
     frozenset(),
 )
+
+
+def test_an_answer_to_an_action_that_differs_names_the_fields() -> None:
+    found = from_reading(READING, 201, {"a": 1}, is_action=True)
+    assert (found.kind, found.status, found.excerpt) == (Kind.DIFFERS, 201, '{"a": 1}')
+    assert found.cause == "the answer differs from the prediction: score, lives"
+    assert type(found.verdict("flip 2", 2)) is Diverged
+
+
+def test_an_answer_to_init_that_differs_names_the_first_field_and_the_way_to_pass_over_it() -> None:
+    found = from_reading(READING, 201, {"a": 1}, is_action=False)
+    assert (found.kind, found.status, found.excerpt) == (Kind.DIFFERS, 201, '{"a": 1}')
+    assert found.cause == (
+        "the answer to init has score None where a fresh run has 430; "
+        "the setting wire.ignore lists fields to pass over"
+    )
+    verdict = found.verdict("init", 2)
+    assert (type(verdict), str(verdict)) == (Contradiction, found.cause)
+
+
+# Verdicts
 
 
 @pytest.mark.parametrize(

@@ -92,25 +92,28 @@ LIMITS: Final[dict[str, tuple[Callable[[], Limit], float]]] = {
 """Each limit, and what it allows a second in the long run."""
 
 
-def refuse_429(clock: FakeClock, _: float) -> Failure:
-    return from_answer(429, {}, b"", now=clock.wall(), is_under_way=True, is_action=True)
+Refusal = tuple[Failure, float | None]
+"""A request that is turned away, and the seconds that the service asks to wait."""
 
 
-def refuse_429_with_time(clock: FakeClock, wait_s: float) -> Failure:
-    headers = {"Retry-After": str(int(wait_s) + 1)}
-    return from_answer(429, headers, b"", now=clock.wall(), is_under_way=True, is_action=True)
+def refuse_429(_: float) -> Refusal:
+    return from_answer(429, {}, b"", is_under_way=True, is_action=True), None
 
 
-def refuse_503(clock: FakeClock, _: float) -> Failure:
+def refuse_429_with_time(wait_s: float) -> Refusal:
+    return from_answer(429, {}, b"", is_under_way=True, is_action=True), int(wait_s) + 1
+
+
+def refuse_503(_: float) -> Refusal:
     body = b'{"error": "rate limit exceeded"}'
-    return from_answer(503, {}, body, now=clock.wall(), is_under_way=True, is_action=True)
+    return from_answer(503, {}, body, is_under_way=True, is_action=True), None
 
 
-def refuse_in_200(_: FakeClock, __: float) -> Failure:
+def refuse_in_200(_: float) -> Refusal:
     answer = {"ok": False, "reason": "slow down, please"}
     saying = saying_in(answer)
     assert saying is not None
-    return from_saying(saying, 200, answer, is_action=True)
+    return from_saying(saying, 200, answer, is_action=True), None
 
 
 REFUSALS: Final = {
@@ -130,7 +133,7 @@ class Sent(NamedTuple):
 
 def play_under(
     limit: Limit,
-    refuse: Callable[[FakeClock, float], Failure],
+    refuse: Callable[[float], Refusal],
     clock: FakeClock,
     seconds: float,
     pace: Pace | None = None,
@@ -153,10 +156,10 @@ def play_under(
             pace.note_accepted()
             patience = None
         else:
-            failure = refuse(clock, allowed_in_s)
+            failure, asked_s = refuse(allowed_in_s)
             assert failure.kind is Kind.LIMIT
             pace.slow_down()
-            wait_s = patience.wait_after(failure)
+            wait_s = patience.wait_after(failure, asked_s)
             assert wait_s is not None
             clock.sleep(wait_s)
     return sent
@@ -168,7 +171,7 @@ def play_under(
 def test_a_steady_limit_turns_away_three_in_a_hundred_and_is_used_to_four_fifths(
     limit: Callable[[], Limit],
     allowed_rps: float,
-    refuse: Callable[[FakeClock, float], Failure],
+    refuse: Callable[[float], Refusal],
     minutes: int,
     clock: FakeClock,
 ) -> None:
@@ -190,7 +193,7 @@ QUICK: Final = {name: limit for name, limit in LIMITS.items() if name != "60 in 
 def test_in_the_first_minutes_already_four_fifths_of_a_limit_are_used(
     limit: Callable[[], Limit],
     allowed_rps: float,
-    refuse: Callable[[FakeClock, float], Failure],
+    refuse: Callable[[float], Refusal],
     clock: FakeClock,
 ) -> None:
     random.seed(4)
@@ -204,7 +207,7 @@ def test_in_the_first_minutes_already_four_fifths_of_a_limit_are_used(
 def test_ten_minutes_after_a_limit_is_lifted_the_full_rate_is_reached_again(
     limit: Callable[[], Limit],
     _: float,
-    refuse: Callable[[FakeClock, float], Failure],
+    refuse: Callable[[float], Refusal],
     clock: FakeClock,
 ) -> None:
     pace = Pace(MAX_RPS, clock)

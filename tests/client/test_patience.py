@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import chain, pairwise, repeat
 from typing import Final
 
 import pytest
@@ -12,18 +13,24 @@ from bot.client.patience import JITTER_S, Patience
 GIVE_UP_S: Final = 900.0
 
 
-def trouble(retry_after_s: float | None = None) -> Failure:
-    return Failure(Kind.TROUBLE, "HTTP 503", retry_after_s=retry_after_s)
+def trouble() -> Failure:
+    return Failure(Kind.TROUBLE, "HTTP 503")
 
 
 def waits_of(
-    clock: FakeClock, *failures: Failure, give_up_s: float = GIVE_UP_S
+    clock: FakeClock,
+    *failures: Failure,
+    asked_s: Iterable[float | None] = (),
+    give_up_s: float = GIVE_UP_S,
 ) -> list[float | None]:
-    """Fail in these ways, one after the other; return what is waited for after each."""
+    """Fail in these ways, one after the other; return what is waited for after each.
+
+    The service asks for the waits `asked_s`, and for none after them.
+    """
     patience = Patience(clock, clock.monotonic() + give_up_s)
     waits: list[float | None] = []
-    for failure in failures:
-        waits.append(patience.wait_after(failure))
+    for failure, seconds in zip(failures, chain(asked_s, repeat(None)), strict=False):
+        waits.append(patience.wait_after(failure, seconds))
         if waits[-1] is None:
             break
         clock.sleep(waits[-1])
@@ -105,18 +112,14 @@ def test_a_wait_is_what_the_service_asks_for_and_never_less_than_the_normal_one(
     kind: Kind, asked_s: float, clock: FakeClock
 ) -> None:
     normal_s = {Kind.BROWSER_CHECK: 15, Kind.REFUSED: 1}.get(kind, 0.5)
-    (wait_s,) = waits_of(clock, Failure(kind, "x", retry_after_s=asked_s))
+    (wait_s,) = waits_of(clock, Failure(kind, "x"), asked_s=[asked_s])
     assert max(asked_s, normal_s) <= (wait_s or 0) <= max(asked_s, normal_s + JITTER_S)
-
-
-def test_a_redirect_is_followed_at_once_whatever_it_asks_for(clock: FakeClock) -> None:
-    assert waits_of(clock, Failure(Kind.MOVED, "x", retry_after_s=60)) == [0]
 
 
 def test_waits_that_the_service_asks_for_do_not_keep_the_others_from_growing(
     clock: FakeClock,
 ) -> None:
-    waits_of(clock, trouble(0), trouble(0), trouble(20), trouble(0), trouble())
+    waits_of(clock, *(trouble() for _ in range(5)), asked_s=[0, 0, 20, 0])
     for wait_s, least in zip(clock.waits, [0.5, 1, 20, 4, 8], strict=True):
         assert least <= wait_s <= least + JITTER_S
 
@@ -132,8 +135,8 @@ def test_waits_that_the_service_asks_for_do_not_keep_the_others_from_growing(
 def test_a_wait_beyond_the_time_to_give_up_ends_it_at_once_and_says_until_when(
     asked_s: float, until: str, clock: FakeClock
 ) -> None:
-    failure = trouble(asked_s)
-    assert waits_of(clock, failure) == [None]
+    failure = trouble()
+    assert waits_of(clock, failure, asked_s=[asked_s]) == [None]
     verdict = failure.verdict("flip 2", 1)
     assert verdict.exit_code == 69
     assert str(verdict) == f"the service asks to wait until {until} before flip 2: HTTP 503"

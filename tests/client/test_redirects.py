@@ -10,12 +10,23 @@ import responses
 from fake_clock import FakeClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from standins import FIRST_ANSWER, Plan, Reply, Request, StandIn, Talk, always, play, raw, reply
+from standins import (
+    FIRST_ANSWER,
+    Plan,
+    Reply,
+    Request,
+    StandIn,
+    Talk,
+    always,
+    in_order,
+    play,
+    raw,
+    reply,
+)
 
-from bot.client.client import MAX_HOPS
 from bot.client.environment import Surroundings
 from bot.client.failures import Kind
-from bot.client.redirects import ACTION_PATH, INIT_PATH, moved_along
+from bot.client.redirects import ACTION_PATH, INIT_PATH, MAX_HOPS, MAX_LOCATION, Endpoint
 from bot.client.transport import new_transport
 from bot.errors import ConfigError, ServiceUnavailable
 from bot.verify import recover
@@ -73,6 +84,7 @@ def test_an_action_that_moves_is_sent_again_byte_for_byte(status: int, clock: Fa
     [
         ("/v2/api/games/sunpleat/action", "/v2/api/games/sunpleat/action"),
         ("/play", "/play"),
+        ("/", "/"),
         ("play", "/api/games/sunpleat/play"),
         ("?region=1", f"{ACTION_PATH}?region=1"),
         (f"{ACTION_PATH}?a=b&c=%20d", f"{ACTION_PATH}?a=b&c=%20d"),
@@ -143,7 +155,8 @@ def test_another_host_is_not_followed_and_the_token_is_not_sent_there(
     assert caught.value.exit_code == 78
     assert f"sunpleat.test:{here.port}" in str(caught.value)
     assert clock.waits == []
-    assert [failure.status for failure in talk.failures] == [307]
+    told = [(failure.status, failure.cause) for failure in talk.failures]
+    assert told == [(307, str(caught.value))]
 
 
 def test_a_captive_portal_in_mid_run_is_trouble_and_gets_no_token(clock: FakeClock) -> None:
@@ -154,7 +167,8 @@ def test_a_captive_portal_in_mid_run_is_trouble_and_gets_no_token(clock: FakeClo
         talk.act()
         assert talk.act().attempts == 3
         assert portal.requests == []
-    assert [failure.kind for failure in talk.failures] == [Kind.TROUBLE] * 2
+    kinds = [(failure.kind, failure.status) for failure in talk.failures]
+    assert kinds == [(Kind.TROUBLE, 302)] * 2
     assert all("redirects to another host" in cause for cause in talk.causes)
 
 
@@ -187,12 +201,32 @@ def test_a_service_is_followed_into_tls(clock: FakeClock) -> None:
         assert Talk(plain.url, clock, transport=transport).act().attempts == 2
 
 
+def test_a_service_that_moves_within_tls_is_followed(clock: FakeClock) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE)
+    transport = new_transport(clock.stop, Surroundings(ca_bundle=str(CERTIFICATE)))
+    with StandIn(tls=tls) as there, StandIn(all_to(there.url), tls=tls) as here:
+        assert Talk(here.url, clock, transport=transport).act().attempts == 2
+        assert (len(here.requests), len(there.requests)) == (1, 1)
+
+
+@pytest.mark.parametrize("location", ["/play", ""], ids=["somewhere", "nowhere"])
+def test_a_redirect_is_followed_no_sooner_than_it_asks_for(location: str, clock: FakeClock) -> None:
+    fault = reply(307, b"", ("Location", location), ("Retry-After", "60"))
+    with StandIn(in_order(fault, reply(503, b""))) as here:
+        talk = Talk(here.url, clock)
+        assert talk.act().attempts == 3
+    assert talk.waits[0] == 60
+    assert talk.waits[1] < 60
+
+
 @pytest.mark.parametrize("method", ["init", "act"])
 def test_a_loop_ends(method: str, clock: FakeClock) -> None:
     with StandIn(lambda request, _: moved(request.target)) as here:
         talk = Talk(here.url, clock)
         with pytest.raises(ServiceUnavailable, match="redirects lead nowhere"):
             talk.act() if method == "act" else talk.begin()
+    assert {failure.status for failure in talk.failures} == {307}
     rounds = [cause for cause in talk.causes if "lead nowhere" in cause]
     assert len(rounds) > 3
     assert len(talk.causes) == len(rounds) * (MAX_HOPS + 1) == len(here.requests)
@@ -206,6 +240,16 @@ def test_redirects_in_a_circle_are_trouble_that_passes(clock: FakeClock) -> None
         assert talk.act().attempts == 9
     kinds = [failure.kind for failure in talk.failures]
     assert kinds == [*[Kind.MOVED] * 5, Kind.TROUBLE, Kind.MOVED, Kind.MOVED]
+
+
+def test_redirects_are_counted_anew_after_an_accepted_answer(clock: FakeClock) -> None:
+    with StandIn(
+        lambda request, number: moved(request.target) if 1 < number <= 1 + MAX_HOPS else None
+    ) as here:
+        talk = Talk(here.url, clock)
+        talk.act()
+        assert talk.act().attempts == 1 + MAX_HOPS
+    assert {failure.kind for failure in talk.failures} == {Kind.MOVED}
 
 
 def test_a_loop_between_two_hosts_ends(clock: FakeClock) -> None:
@@ -308,6 +352,7 @@ def test_a_redirect_to_nowhere_is_asked_for_again(
         assert len(here.requests) == 3
         assert len({(request.target, request.body) for request in here.requests}) == 1
     assert talk.causes == [f"HTTP {status} without a usable Location"] * 2
+    assert [failure.status for failure in talk.failures] == [status] * 2
     assert all(wait_s >= 0.5 for wait_s in clock.waits)
 
 
@@ -318,14 +363,20 @@ def test_a_redirect_with_an_endless_body_is_cut_off(clock: FakeClock) -> None:
         with StandIn(lambda _, number: fault if number == 1 else None) as here:
             talk = Talk(here.url, clock)
             assert talk.act().token != Talk.TOKEN
-    assert talk.causes == ["the answer is longer than 1048576 bytes"]
+    assert talk.causes == [f"HTTP 307: moved to {there.url}{ACTION_PATH}"]
 
 
-def test_a_location_longer_than_2000_characters_is_not_followed(clock: FakeClock) -> None:
-    with StandIn(lambda _, number: moved("/" + "x" * 2000) if number == 1 else None) as here:
-        talk = Talk(here.url, clock)
-        assert talk.act().attempts == 2
-    assert talk.causes == ["HTTP 307 without a usable Location"]
+@pytest.mark.parametrize(
+    ("length", "kind"), [(MAX_LOCATION, Kind.MOVED), (MAX_LOCATION + 1, Kind.TROUBLE)]
+)
+def test_a_location_longer_than_2000_characters_is_not_followed(
+    length: int, kind: Kind, clock: FakeClock
+) -> None:
+    with StandIn(first_to("/".ljust(length, "x"))) as here:
+        talk = Talk(here.url, clock, is_under_way=True)
+        talk.act()
+    assert MAX_LOCATION == 2000
+    assert talk.failures[0].kind is kind
 
 
 def test_an_address_of_any_length_is_told_in_at_most_500_characters(clock: FakeClock) -> None:
@@ -334,6 +385,14 @@ def test_an_address_of_any_length_is_told_in_at_most_500_characters(clock: FakeC
         talk.client._is_under_way = True
         talk.act()
     assert max(map(len, talk.causes)) <= 500
+
+
+def test_a_second_init_is_asked_for_as_the_first(clock: FakeClock) -> None:
+    with StandIn() as here:
+        talk = Talk(here.url, clock)
+        for _ in range(2):
+            talk.begin()
+        assert [request.target for request in here.requests] == [f"{INIT_PATH}?seed=7"] * 2
 
 
 @responses.activate
@@ -354,18 +413,21 @@ def test_a_redirect_of_init_takes_the_address_of_actions_along(clock: FakeClock)
 
 
 @pytest.mark.parametrize(
-    ("url", "before", "after", "moved_to"),
+    ("before", "after", "moved_to"),
     [
-        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}", f"http://b{INIT_PATH}?x=y", "http://b"),
-        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}", f"http://a/p{INIT_PATH}", "http://a/p"),
-        (f"http://a{ACTION_PATH}", f"http://a{INIT_PATH}?seed=7", "http://b/other", "http://a"),
-        (f"http://a{ACTION_PATH}", "http://a/other", f"http://b{INIT_PATH}", "http://a"),
+        (f"http://a{INIT_PATH}", f"http://b{INIT_PATH}?x=y", "http://b"),
+        (f"http://a{INIT_PATH}", f"http://a/p{INIT_PATH}", "http://a/p"),
+        (f"http://a{INIT_PATH}?seed=7", "http://b/other", "http://a"),
+        ("http://a/other", f"http://b{INIT_PATH}", "http://a"),
     ],
 )
 def test_an_address_moves_along_where_the_base_alone_changed(
-    url: str, before: str, after: str, moved_to: str
+    before: str, after: str, moved_to: str, clock: FakeClock
 ) -> None:
-    assert moved_along(url, before, after) == f"{moved_to}{ACTION_PATH}"
+    transport = new_transport(clock.stop, Surroundings())
+    action = Endpoint(transport, "POST", f"http://a{ACTION_PATH}")
+    action.move_along(before, after)
+    assert (action.url, action.is_away) == (f"{moved_to}{ACTION_PATH}", False)
 
 
 @pytest.mark.slow

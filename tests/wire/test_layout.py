@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -46,3 +47,33 @@ def test_a_layout_of_any_places_is_written_and_read_back_alike(layout: Layout) -
 def test_what_is_no_layout_is_refused(value: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"^a path is|^it does not say where the token was found$"):
         layout_from_json(value)
+
+
+KNOWN: Final = Layout(
+    token=("token",),
+    garlands=(("garland",),),
+    fields={"score": (("score",), ("state", "score")), "turn": (("turn",),)},
+    passed_over={"leaves": "a list"},
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_news"),
+    [
+        ({}, False),
+        ({"fields": {}}, False),
+        ({"fields": {"score": (("score",),)}}, False),
+        ({"fields": {"score": (("state", "score"), ("score",))}}, False),
+        ({"fields": {"score": (("total",),)}}, True),
+        ({"fields": {"score": (("score",), ("total",))}}, True),
+        ({"fields": {"phase": (("phase",),)}}, True),
+        ({"token": ("next",)}, True),
+        ({"garlands": ()}, True),
+        ({"passed_over": {}}, True),
+    ],
+    ids=str,
+)
+def test_a_layout_has_news_where_something_stands_at_a_new_place(
+    changes: dict[str, Any], is_news: bool
+) -> None:
+    assert KNOWN.has_news_for(replace(KNOWN, **changes)) is is_news

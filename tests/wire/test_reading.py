@@ -26,11 +26,10 @@ from bot.wire.fields import (
     public_fields,
 )
 from bot.wire.layout import Layout, WireSettings, layout_from_json
-from bot.wire.paths import MISSING, Path, look_up, parse_path
 from bot.wire.places import MAX_FIELDS, MAX_GARLANDS, MAX_TOKEN, find_spec
-from bot.wire.reading import MAX_OBSERVED, Reading, is_proof, read
+from bot.wire.reading import MAX_OBSERVED, Reading, is_proof, observed_in, read
 from bot.wire.sayings import saying_in
-from bot.wire.values import excerpt, is_same, parse_json
+from bot.wire.values import MISSING, Path, excerpt, is_same, look_up, parse_json, parse_path
 
 INIT: Final[dict[str, Any]] = json.loads(
     Service(b"a key of the tests").answer("GET", "/api/games/sunpleat/init?seed=7", b"").body
@@ -54,7 +53,7 @@ LATER: Final = rules.apply(PREDICTED, rules.NEXT_BOARD)
 
 def first(answer: object, wire: WireSettings = PLAINLY) -> Reading:
     """Read an answer to `init`."""
-    return read(answer, FRESH, None, Layout(), settings=wire)
+    return read(answer, FRESH, None, Layout(), sent="", settings=wire)
 
 
 LAYOUT: Final = first(INIT).layout
@@ -192,10 +191,22 @@ def test_a_garland_that_cannot_be_read_is_passed_over_where_the_score_is_right(
         first({"stateToken": "x", "garland": garland, "leaves": 3})
 
 
-@pytest.mark.parametrize("answer", [None, [], [INIT], "x", 7, True, 1.5], ids=repr)
-def test_an_answer_that_is_no_object_cannot_be_read(answer: object) -> None:
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (None, "null"),
+        ([], "a list"),
+        ([INIT], "a list"),
+        ("x", "a text"),
+        (7, "an integer"),
+        (True, "a boolean"),
+        (1.5, "a fraction"),
+    ],
+    ids=["null", "empty list", "list", "text", "integer", "boolean", "fraction"],
+)
+def test_an_answer_that_is_no_object_cannot_be_read(answer: object, kind: str) -> None:
     for reader in (first, then):
-        with pytest.raises(Unreadable, match=r"^the answer is .*, not an object$"):
+        with pytest.raises(Unreadable, match=rf"^the answer is {kind}, not an object$"):
             reader(answer)
 
 
@@ -207,6 +218,23 @@ def test_a_field_elsewhere_counts_where_none_of_its_name_stands_nearer() -> None
         (),
         {"score": (("score",),), "turn": (("more", "turn"),)},
     )
+
+
+def test_a_single_wrong_field_elsewhere_is_passed_over_at_first_sight() -> None:
+    reading = first({"token": "x", "garland": START, "old": {"leaves": 1}})
+    assert (reading.wrongs, dict(reading.layout.fields)) == ((), {})
+
+
+def test_each_object_elsewhere_is_judged_by_itself() -> None:
+    more = {"a": {"turn": 0}, "b": {"leaves": 9, "n": 9}}
+    reading = first({"token": "x", "garland": START, "more": more})
+    assert dict(reading.layout.fields) == {"turn": (("more", "a", "turn"),)}
+
+
+def test_what_was_compared_elsewhere_has_to_stay_right_there() -> None:
+    layout = first({"token": "x", "garland": START, "meta": {"turn": 0, "leaves": 3}}).layout
+    answer = {"token": "y", "garland": [1, 2, 3], "meta": {"turn": 9, "leaves": 9}}
+    assert [wrong.name for wrong in then(answer, layout).wrongs] == ["turn", "leaves"]
 
 
 # The token
@@ -285,6 +313,7 @@ def test_a_setting_that_points_to_nothing_is_told_with_its_place(
     assert str(caught.value) == (
         f"the answer to init has {what} at {path}, where the setting wire.{name} points"
     )
+    assert caught.value.has_token
 
 
 @pytest.mark.parametrize("ignored", ["leaves", "state.leaves"])
@@ -413,6 +442,7 @@ def test_the_last_answer_needs_no_token(token: object, carried: str | None) -> N
         ({"result": {"score": 215}}, True),
         ({"ok": True}, False),
         ({"leaves": 3}, False),
+        ({"garland": [1, 2, 3]}, False),
     ],
     ids=str,
 )
@@ -425,6 +455,28 @@ def test_a_summary_at_the_end_says_how_it_ended(summary: dict[str, object], is_t
     else:
         with pytest.raises(Unreadable):
             read(summary, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+
+
+def test_a_last_answer_with_a_token_may_say_no_more_than_that_it_is_over() -> None:
+    banked = rules.apply(PREDICTED, rules.BANK)
+    answer = {"stateToken": "the last", "gameOver": True}
+    reading = read(answer, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+    assert reading.token == "the last"
+    assert reading.right == {"gameOver"}
+
+
+def test_an_answer_needs_the_garland_or_the_score_and_the_settings_can_name_them() -> None:
+    told = (
+        "the answer has neither the garland nor the score to check it by; the settings "
+        "wire.garland and wire.score name their paths"
+    )
+    with pytest.raises(Unreadable) as caught:
+        then({"stateToken": "the next", "gameOver": False, "leaves": 3})
+    assert (str(caught.value), caught.value.has_token) == (told, True)
+    banked = rules.apply(PREDICTED, rules.BANK)
+    with pytest.raises(Unreadable) as caught:
+        read({"leaves": 3}, banked, PREDICTED, LAYOUT, sent="sent", settings=PLAINLY)
+    assert (str(caught.value), caught.value.has_token) == (told, False)
 
 
 @pytest.mark.parametrize(
@@ -456,8 +508,14 @@ def test_an_end_that_comes_too_early_contradicts_though_it_has_no_token(
 
 def test_an_answer_that_shows_nothing_new_is_no_proof() -> None:
     assert is_proof(then(AFTER), FRESH, PREDICTED)
-    assert not is_proof(then({"stateToken": "x", "state": None, "n": 3, "score": 0}), FRESH, FRESH)
     assert not is_proof(then({**AFTER, "score": 0}), FRESH, PREDICTED)
+    assert is_proof(first(INIT), None, FRESH)
+    assert not is_proof(first({**INIT, "score": 9}), None, FRESH)
+    after = rules.apply(FRESH, rules.FLIPS[0])
+    same: dict[str, object] = {"token": "x", "score": 0, "leaves": 3}
+    for answer, is_one in ((same, False), ({**same, "movesUsed": 1}, True)):
+        reading = read(answer, after, FRESH, LAYOUT, sent="x", settings=PLAINLY)
+        assert is_proof(reading, FRESH, after) is is_one
 
 
 def test_a_field_that_was_compared_has_to_be_right_at_a_new_place_too() -> None:
@@ -482,6 +540,189 @@ def test_what_stands_below_names_of_more_than_500_characters_is_not_found(
         inner = {"k" * 100: inner}
     layout = first({"token": "x", "garland": START, **inner}).layout
     assert ("turn" in layout.fields) is is_found
+
+
+def test_a_wrong_yes_or_text_elsewhere_is_no_claim_of_the_end() -> None:
+    for wrong in ({"leaves": True}, {"state": {**AFTER["state"], "phase": "retry"}}):
+        with pytest.raises(Unreadable, match="no token"):
+            then({**AFTER, **wrong, "stateToken": None})
+    assert then({**AFTER, "stateToken": None, "turn": "ended", "phase": "ended"}).wrongs
+
+
+@pytest.mark.parametrize("length", [MAX_TOKEN, MAX_TOKEN + 1])
+def test_a_long_text_is_no_token_that_is_too_long(length: int) -> None:
+    story = ("some words " * 6000)[:length]
+    with pytest.raises(Unreadable) as caught:
+        first({"garland": START, "story": story})
+    assert ("more than 65536 characters" in str(caught.value)) is (length > MAX_TOKEN)
+
+
+def test_what_stands_beside_another_garland_is_of_another_state() -> None:
+    layout = first(
+        {
+            "token": "x",
+            "now": {"garland": START},
+            "data": {
+                "before": {"garland": [1, -2, 3], "score": 0, "turn": 0},
+                "status": {"turn": 0},
+            },
+            "example": {"garland": "3 1 2", "leaves": 3},
+        }
+    ).layout
+    assert dict(layout.fields) == {
+        "turn": (("data", "status", "turn"),),
+        "leaves": (("example", "leaves"),),
+    }
+
+
+TWICE: Final = {"token": "x", "garland": START, "pennants": START, "start": START}
+"""An answer to `init` with the garland at three places, one of them without its name."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({}, []),
+        ({"pennants": [3, 2, 1]}, ["pennants"]),
+        ({"pennants": [1, 2, 3], "start": [3, 2, 1]}, []),
+        ({"garland": START, "start": [1, 2, 3]}, []),
+        ({"garland": START}, ["garland", "pennants", "start"]),
+    ],
+    ids=str,
+)
+def test_of_the_places_that_held_the_first_garland_some_may_keep_it_after_the_first_move(
+    changes: dict[str, object], wrong: list[str]
+) -> None:
+    answer = {**TWICE, "token": "y", "garland": [1, 2, 3], **changes}
+    reading = then(answer, first(TWICE).layout)
+    assert [".".join(found.path) for found in reading.wrongs] == wrong
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["compared", "ignored"])
+def test_a_place_of_the_name_that_was_right_has_to_stay_right(ignored: bool) -> None:
+    moved = {**TWICE, "token": "y", "garland": [1, 2, 3], "pennants": [1, 2, 3]}
+    layout = then(moved, first(TWICE).layout).layout
+    later = {**moved, "garland": [*LATER.garland]}
+    wire = WireSettings(ignore=frozenset({"pennants"} if ignored else ()))
+    reading = read(later, LATER, PREDICTED, layout, sent="y", settings=wire)
+    found = [wrong.path for wrong in reading.wrongs]
+    assert found == ([] if ignored else [("pennants",)])
+
+
+def test_where_a_setting_says_where_the_garland_is_no_other_place_counts() -> None:
+    layout = first(TWICE).layout
+    wire = WireSettings({"garland": ("rows", "hung")})
+    answer = {"token": "y", "garland": [3, 2, 1], "rows": {"hung": [1, 2, 3]}}
+    assert then(answer, layout, wire).wrongs == ()
+    wrong = {**answer, "rows": {"hung": [3, 2, 1]}}
+    layout = then(answer, layout, wire).layout
+    (found,) = read(wrong, PREDICTED, FRESH, layout, sent="x", settings=wire).wrongs
+    assert found.path == ("rows", "hung")
+
+
+def test_what_stands_beside_a_garland_that_stayed_is_of_another_state() -> None:
+    history = {"first": {"start": START, "turn": 0}, "now": {"leaves": 3}}
+    answer = {"token": "x", "garland": START, "history": history}
+    layout = first(answer).layout
+    assert layout.fields["turn"] == (("history", "first", "turn"),)
+    reading = then({**answer, "token": "y", "garland": [1, 2, 3]}, layout)
+    assert reading.wrongs == ()
+    assert reading.right == {"garland", "leaves"}
+
+
+def test_however_deep_it_stands_what_is_beside_the_garland_counts() -> None:
+    deep = {"state": {"garland": START, "leaves": 2}}
+    (wrong,) = first({"token": "x", "data": deep}).wrongs
+    assert wrong.path == ("data", "state", "leaves")
+    worse = {"garland": START, "leaves": 2, "n": 9}
+    (wrong,) = first({"token": "x", "data": {"a": worse, "b": deep["state"]}}).wrongs
+    assert wrong.path == ("data", "b", "leaves")
+
+
+def test_where_the_garland_cannot_be_read_its_place_is_where_the_state_is() -> None:
+    beads = [{"face": "sun"}]
+    answer = {"token": "x", "now": {"pennants": beads, "score": 0, "leaves": 3}}
+    reading = first(answer)
+    assert reading.layout.passed_over == {
+        "now.pennants": "a list that cannot be read; the run is played by the rules' own states "
+        "and held against the score"
+    }
+    more = {"old": {"score": 215, "turn": 1, "phase": "cleared", "leaves": 3}}
+    later = {"token": "y", "now": {"pennants": beads, "score": 215, "leaves": 2}, **more}
+    wrongs = then(later, reading.layout).wrongs
+    assert [(wrong.path, wrong.observed) for wrong in wrongs] == [(("now", "leaves"), 2)]
+
+
+@pytest.mark.parametrize("garland", [[1, 1, 2], [7], [3, -1, -2], [1.0, 2, 3]], ids=str)
+def test_a_list_of_other_numbers_under_its_name_is_a_wrong_garland(garland: object) -> None:
+    reading = first({"token": "x", "garland": garland, "score": 0})
+    assert reading.differences == {"garland": {"predicted": START, "observed": garland}}
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"], ids=str)
+def test_of_several_places_with_the_garland_the_one_with_all_right_is_the_state(names: str) -> None:
+    wrong = {"garland": START, "score": 5, "turn": 0}
+    right = {"garland": START, "score": 0, "leaves": 3}
+    states = {"a": {"inner": wrong}, "b": {"inner": right}}
+    answer = {"token": "x", **{name: states[name] for name in names}}
+    reading = first(answer)
+    assert reading.wrongs == ()
+    assert reading.layout.fields["score"] == (("b", "inner", "score"),)
+    above = {"token": "x", "b": {"turn": 9, "inner": right}, "a": {"turn": 0, "inner": right}}
+    assert first(above).layout.fields["turn"] == (("a", "turn"),)
+
+
+RIGHT: Final = {"score": 0, "leaves": 3, "par": 9}
+"""Two right fields and a wrong one."""
+
+
+@pytest.mark.parametrize(
+    ("states", "wrong"),
+    [
+        ({"a": {**RIGHT, "turn": 0}, "b": RIGHT}, "a"),
+        ({"a": RIGHT, "b": {**RIGHT, "turn": 0}}, "b"),
+        ({"a": {"par": 9, "n": 9, "score": 5}, "b": RIGHT}, "b"),
+        ({"a": {"inner": RIGHT}, "b": RIGHT}, "b"),
+        ({"a": RIGHT, "b": RIGHT}, "a"),
+        ({"b": RIGHT, "a": RIGHT}, "b"),
+    ],
+    ids=str,
+)
+def test_without_a_garland_the_object_with_most_right_fields_is_the_state(
+    states: dict[str, object], wrong: str
+) -> None:
+    reading = first({"token": "x", "data": states})
+    assert [found.path for found in reading.wrongs] == [("data", wrong, "par")]
+
+
+def test_a_difference_is_told_in_a_few_words() -> None:
+    reading = then({**AFTER, "score": "x" * 200})
+    assert [*observed_in(reading)] == [f"score is '{'x' * 79}, predicted 215"]
+
+
+@pytest.mark.parametrize("length", [MAX_OBSERVED - 2, MAX_OBSERVED - 1], ids=str)
+def test_a_wrong_value_is_kept_whole_as_far_as_it_is_short(length: int) -> None:
+    reading = then({**AFTER, "score": "x" * length})
+    (pair,) = reading.differences.values()
+    assert (pair["observed"] == "x" * length) is (length == MAX_OBSERVED - 2)
+
+
+@pytest.mark.parametrize("token", [7, None, {"a": "b"}], ids=repr)
+def test_where_a_setting_points_to_no_text_there_is_no_token(token: object) -> None:
+    wire = WireSettings({"token": ("ticket",)})
+    answer = {"ticket": token, "stateToken": "x", "garland": START}
+    with pytest.raises(Unreadable, match="the answer has no token"):
+        first(answer, wire)
+    with pytest.raises(Unreadable, match="the answer has no token"):
+        then({key: value for key, value in AFTER.items() if key != "ticket"}, LAYOUT, wire)
+
+
+def test_a_field_at_the_place_of_a_setting_is_compared_as_what_it_is() -> None:
+    wire = WireSettings({"legalActions": ("moves",), "leaves": ("hearts",)})
+    moves = legal_actions(FRESH)[::-1]
+    reading = first({"token": "x", "garland": START, "moves": moves, "hearts": 2}, wire)
+    assert [(wrong.name, wrong.observed) for wrong in reading.wrongs] == [("leaves", 2)]
+    assert reading.layout.fields["legalActions"] == (("moves",),)
 
 
 # Layouts

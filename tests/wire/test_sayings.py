@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,8 @@ TOKEN = [
     "stateToken was not signed by this service",
     "Invalid state token",
     "INVALID_STATE_TOKEN",
+    "InvalidStateToken",
+    "tokenExpired",
     "invalid-token",
     "token expired",
     "bad token signature",
@@ -213,3 +217,49 @@ def test_a_saying_of_any_shape_is_a_text_of_bounded_length(value: object) -> Non
     error = saying_of_error({"error": value})
     assert error is not None
     assert len(error.text) <= MAX_SAYING
+
+
+def test_each_text_of_an_error_is_read_by_itself() -> None:
+    assert saying_of_error({"reason": "no", "message": "token expired"}) == (About.TOKEN, "no")
+
+
+def test_an_error_without_a_telling_text_is_shown_as_it_is() -> None:
+    assert saying_of_error({"a": [1]}) == (About.TROUBLE, '{"a": [1]}')
+    assert saying_in({"ok": False, "reason": ""}) == (About.REFUSAL, "")
+    assert saying_in({"ok": False, "code": 7}) == (About.REFUSAL, "7")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ({"errors": ["boom"]}, "boom"),
+        ({"error": {"code": 1, "message": "boom"}}, "boom"),
+        ({"error": {"code": 7}}, '{"code": 7}'),
+        ({"error": {"code": 0, "message": "fine"}}, None),
+        ({"error": {"code": "0", "message": "fine"}}, None),
+        ({"error": {"code": "", "message": ""}}, None),
+        ({"error": {}, "errors": []}, None),
+    ],
+    ids=str,
+)
+def test_an_error_is_one_where_it_says_something(error: object, text: str | None) -> None:
+    assert saying_in(error) == (text and (About.TROUBLE, text))
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ({"error": {"error": {"error": {"message": "boom"}}}}, "boom"),
+        ({"error": {"error": {"error": {"error": {"message": "boom"}}}}}, None),
+        ({"error": [[["boom"]]]}, "boom"),
+        ({"error": [[[["boom"]]]]}, None),
+        ({"errors": ["", "", "boom"]}, "boom"),
+        ({"errors": ["", "", "", "boom"]}, None),
+    ],
+    ids=str,
+)
+def test_the_first_texts_of_an_error_are_read_to_the_fourth_level(
+    error: dict[str, object], text: str | None
+) -> None:
+    (value,) = error.values()
+    assert saying_of_error(error) == (About.TROUBLE, text or json.dumps(value))

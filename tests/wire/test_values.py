@@ -10,8 +10,23 @@ from hypothesis import strategies as st
 
 from bot.errors import BrokenAnswer, Unreadable
 from bot.wire import values
-from bot.wire.paths import MISSING
-from bot.wire.values import MAX_EXCERPT, brief, excerpt, is_same, kind_of, parse_json
+from bot.wire.values import (
+    MAX_ANSWER,
+    MAX_EXCERPT,
+    MISSING,
+    Path,
+    brief,
+    excerpt,
+    fold_name,
+    format_path,
+    is_above,
+    is_same,
+    is_too_deep,
+    kind_of,
+    look_up,
+    parse_json,
+    parse_path,
+)
 
 NAMES: Final = ["garland", "score", "state", "ok", "", ".", "a.b", "\\", "0", "\ud800", "ключ"]
 SCALARS: Final = st.one_of(
@@ -112,8 +127,9 @@ def test_what_is_no_json_is_a_broken_answer(body: bytes) -> None:
         b'{"a":' * 400 + b"1" + b"}" * 400,
         b'{"a": [' * 60 + b"1" + b"]}" * 60,
         b"[" * 100_000,
+        b" \n" + b"[" * 101 + b"]" * 101,
     ],
-    ids=["101 deep", "400 deep", "of both kinds", "100,000 deep"],
+    ids=["101 deep", "400 deep", "of both kinds", "100,000 deep", "below spaces"],
 )
 def test_what_is_nested_more_than_100_deep_cannot_be_understood(body: bytes) -> None:
     with pytest.raises(Unreadable, match=r"^the answer is JSON nested too deeply to read$"):
@@ -171,6 +187,7 @@ def test_json_that_is_read_is_what_was_written(value: object) -> None:
         (1.0, 1),
         (-0.0, 0),
         (1e15, 10**15),
+        (2.0**53 - 1, 2**53 - 1),
         ("playing", "playing"),
         (None, None),
         (False, False),
@@ -286,3 +303,109 @@ def test_a_run_of_32_characters_is_cut_from_an_excerpt(length: int) -> None:
 def test_an_excerpt_of_words_is_their_beginning() -> None:
     assert excerpt("some words " * 100) == ("some words " * 100)[:200]
     assert excerpt({"a": [1, None]}) == '{"a": [1, null]}'
+
+
+# Places in an answer
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("garland", ("garland",)),
+        ("state.sunRow", ("state", "sunRow")),
+        (r"state.sun\.row", ("state", "sun.row")),
+        (r"sun\\.row", ("sun\\", "row")),
+        (r"sun\\\.row", ("sun\\.row",)),
+        ("rows.0.hung", ("rows", "0", "hung")),
+        ("a b.☀", ("a b", "☀")),
+        ("a\nb.\0", ("a\nb", "\0")),
+    ],
+    ids=repr,
+)
+def test_a_path_is_read_and_written_alike(text: str, path: tuple[str, ...]) -> None:
+    assert parse_path(text) == path
+    assert format_path(path) == text
+
+
+@pytest.mark.parametrize("text", ["", ".", "a..b", ".a", "a.", "a\\", None, 7, ["a"]], ids=repr)
+def test_what_is_no_path_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match=r"a path is .* such as state\.garland"):
+        parse_path(text)
+
+
+@given(st.lists(st.text(st.sampled_from(".\\a\0\n"), min_size=1) | st.text(min_size=1), min_size=1))
+def test_a_path_of_any_keys_is_written_and_read_back(keys: list[str]) -> None:
+    assert parse_path(format_path(tuple(keys))) == tuple(keys)
+
+
+@given(st.text())
+def test_a_path_that_is_read_is_written_and_read_back_alike(text: str) -> None:
+    try:
+        path = parse_path(text)
+    except ValueError:
+        return
+    assert parse_path(format_path(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ((), {"a": [{"b": 1}, None], "0": "x", "c": None}),
+        (("a", "0", "b"), 1),
+        (("a", "1"), None),
+        (("0",), "x"),
+        (("c",), None),
+        (("a", "2"), MISSING),
+        (("a", "-1"), MISSING),
+        (("a", "00"), MISSING),
+        (("a", "b"), MISSING),
+        (("a", "9" * 5000), MISSING),
+        (("a", "0", "b", "c"), MISSING),
+        (("d",), MISSING),
+    ],
+    ids=lambda value: "missing" if value is MISSING else f"{value!s:.40}",
+)
+def test_a_value_is_looked_up_by_its_path(path: Path, value: object) -> None:
+    answer = {"a": [{"b": 1}, None], "0": "x", "c": None}
+    found = look_up(answer, path)
+    assert found == value
+    assert (found is MISSING) == (value is MISSING)
+
+
+@pytest.mark.parametrize("name", ["moveBudget", "move_budget", "MoveBudget", "move-budget"])
+def test_spellings_of_a_name_are_one(name: str) -> None:
+    assert fold_name(name) == "movebudget"
+
+
+@pytest.mark.parametrize(
+    ("holder", "path", "expected"),
+    [
+        ((), ("a",), True),
+        (("a",), ("a", "b"), True),
+        (("a",), ("a", "b", "c"), True),
+        (("a",), ("a",), False),
+        (("a",), ("b", "a"), False),
+        (("a", "b"), ("a",), False),
+    ],
+)
+def test_an_object_is_above_what_it_holds(holder: Path, path: Path, expected: bool) -> None:
+    assert is_above(holder, path) is expected
+
+
+def test_levels_are_counted_from_the_top() -> None:
+    for brackets in (b"[]", b"{}"):
+        opened, closed = brackets[:1], brackets[1:]
+        text = opened * 3 + closed * 3 + brackets
+        assert not is_too_deep(text, 3)
+        assert is_too_deep(text, 2)
+
+
+def test_of_a_long_text_the_beginning_alone_is_looked_at() -> None:
+    assert excerpt("x" * 100 * MAX_EXCERPT + " tail") == "..."
+
+
+def test_an_answer_has_at_most_a_mebibyte() -> None:
+    whole = b'"' + b"x" * (MAX_ANSWER - 2) + b'"'
+    assert parse_json(whole) == "x" * (MAX_ANSWER - 2)
+    with pytest.raises(Unreadable, match=r"^the answer is longer than 1048576 bytes$"):
+        parse_json(whole + b" ")

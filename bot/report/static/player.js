@@ -35,10 +35,6 @@ function words(garland) {
   return garland.map((pennant) => `${pennant > 0 ? "sun" : "moon"} ${Math.abs(pennant)}`).join(", ");
 }
 
-function actionName(action) {
-  return /^[0-9]$/.test(action) ? `flip ${action}` : action;
-}
-
 /* How things stand after `step` steps. */
 function standing(step) {
   const { move_budget: budget, leaves } = play();
@@ -65,7 +61,7 @@ function describe() {
   if (board().play < 0) return "The moves of this board are not in this page; the journal has them.";
   const garland = garlandAt(state.step);
   const { left, kept, score } = standing(state.step);
-  const done = state.step === 0 ? "Start" : actionName(steps()[state.step - 1].action);
+  const done = state.step === 0 ? "Start" : steps()[state.step - 1].action;
   const place = `Step ${state.step} of ${steps().length}, ${done}: `;
   const hang = garland.length ? words(garland) : "no garland that could hang";
   const leaves = `${kept} ${kept === 1 ? "leaf" : "leaves"}`;
@@ -100,7 +96,7 @@ function showIncidents() {
 }
 
 function showSteps() {
-  const names = ["start", ...steps().map((step) => actionName(step.action))];
+  const names = ["start", ...steps().map((step) => step.action)];
   at("steps").replaceChildren(
     ...names.map((name, step) => {
       const item = document.createElement("li");
@@ -130,7 +126,7 @@ function show(isNewBoard) {
   });
   const garland = garlandAt(state.step);
   const next = steps()[state.step];
-  const flip = next && /^[0-9]$/.test(next.action) ? Number(next.action) : 0;
+  const flip = Number(next?.action.match(/^flip ([0-9])$/)?.[1] ?? 0);
   drawGarland(at("garland"), garland, isNewBoard ? [] : state.shown, flip);
   state.shown = garland;
   at("garland-text").textContent = describe();

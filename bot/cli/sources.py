@@ -1,7 +1,12 @@
-"""The configuration file: which one, what is in it, and what the environment misspells."""
+"""Where the value of a setting comes from: flag over environment over file over built-in.
+
+The configuration file: which one, what is in it, and what nobody knows there or in the
+environment. Which settings there are is not known here.
+"""
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 import stat
@@ -12,11 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
+from bot.cli.forms import FileName, Text, describe, toml_types
 from bot.errors import ConfigError, UsageError
+from bot.garland import MAX_WHOLE
 from bot.wire.fields import LOCATABLE
 from bot.wire.layout import WireSettings
-from bot.wire.paths import parse_path
+from bot.wire.values import parse_path
 
 PREFIX: Final = "SUNPLEAT_"
 """What the variable of each setting begins with."""
@@ -43,22 +51,24 @@ def find_config(given: Path | None) -> ConfigFile:
     A variable that is set to nothing says that there is no file.
 
     Raises:
-        UsageError: the given file is not there.
+        UsageError: the given file is not there, or is none.
         ConfigError: a file cannot be read, or is no TOML.
     """
     if given is not None:
-        if not is_file(given):
-            raise UsageError(f"--config: there is no file {given}")
+        if not _is_file(given):
+            is_there = os.path.lexists(given)
+            what = f"{given} is not a file" if is_there else f"there is no file {given}"
+            raise UsageError(f"--config: {what}")
         return _read(given, f"--config {given}")
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
         return _read(Path(named), f"{CONFIG_VARIABLE}={named}")
-    if named is None and is_file(DEFAULT_CONFIG):
+    if named is None and _is_file(DEFAULT_CONFIG):
         return _read(DEFAULT_CONFIG, str(DEFAULT_CONFIG))
     return ConfigFile()
 
 
-def is_file(path: Path) -> bool:
+def _is_file(path: Path) -> bool:
     """Tell whether there is a file for us at `path`, be it that nobody lets us look."""
     try:
         return path.is_file()
@@ -170,3 +180,85 @@ def _unknown(key: str, known: Iterable[str]) -> str:
     guesses = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {guesses[0]!r}?" if guesses else f"there are {', '.join(known)}"
     return f"unknown key {key!r}; {hint}"
+
+
+class Setting(click.Option):
+    """An option that the environment and the configuration file can set too.
+
+    A bad value is a usage error on the command line and a configuration error elsewhere.
+    """
+
+    def __init__(self, *flags: str, **kwargs: Any) -> None:
+        """Add the variable of the option's name; a default that says something is shown."""
+        kwargs.setdefault("show_default", kwargs["default"] not in (None, False, ""))
+        super().__init__(flags, **kwargs)
+        self.envvar = PREFIX + str(self.name).upper()
+        self.needs = ""
+        """Name of the option without which only a flag counts; empty where all sources do."""
+
+    def only_with(self, name: str) -> Setting:
+        """Return the same setting for a verb that needs it only where option `name` is given."""
+        twin = copy.copy(self)
+        twin.needs = name
+        return twin
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return what the help says in brackets, without a bound that nobody comes near."""
+        extra = super().get_help_extra(ctx)
+        if "range" in extra:
+            extra["range"] = extra["range"].removesuffix(f"<={MAX_WHOLE}")
+        return extra
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Return the variable's value; one that is set to nothing says nothing, not default."""
+        del ctx
+        return os.environ.get(str(self.envvar))
+
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[Any, ParameterSource]:
+        """Take the value from the strongest source that has one; a file has to have its type."""
+        if self.needs and self.needs not in opts and self.name not in opts:
+            return self.default, ParameterSource.DEFAULT
+        value, source = super().consume_value(ctx, opts)
+        ctx.set_parameter_source(str(self.name), source)
+        if source is ParameterSource.DEFAULT_MAP and type(value) not in toml_types(self.type):
+            raise click.BadParameter("")
+        return value, source
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return what the value stands for; a relative name in a file begins where that is."""
+        value = super().type_cast_value(ctx, value)
+        is_of_file = ctx.get_parameter_source(str(self.name)) is ParameterSource.DEFAULT_MAP
+        if is_of_file and isinstance(self.type, FileName) and str(value):
+            name = os.path.normpath(ctx.obj.path.parent / value)
+            return name if isinstance(value, str) else Path(name)
+        return value
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Take the value; say what would do, and where it came from, where that is wrong.
+
+        Raises:
+            ConfigError: the environment or the configuration file holds a bad value.
+        """
+        try:
+            return super().handle_parse_result(ctx, opts, args)
+        except click.BadParameter as exc:
+            name = str(self.name)
+            source = ctx.get_parameter_source(name)
+            if source is ParameterSource.ENVIRONMENT:
+                why = self._explain(os.environ.get(str(self.envvar)), exc)
+                raise ConfigError(f"environment variable {self.envvar}: {why}") from exc
+            if source is ParameterSource.DEFAULT_MAP:
+                why = self._explain(ctx.obj.table[name], exc)
+                raise ConfigError(f"{ctx.obj.label}: {name}: {why}") from exc
+            raise click.BadParameter(self._explain(opts.get(name), exc), ctx, self) from exc
+
+    def _explain(self, value: object, exc: click.BadParameter) -> str:
+        """Say what would do instead of a value, and why where the form is not all of it."""
+        text = self.type if isinstance(self.type, Text) else None
+        got = "" if text and text.is_secret else f", got {value!r}"
+        reason = f": {exc.message}" if text and exc.message else ""
+        return f"expected {describe(self.type)}{got}{reason}"
