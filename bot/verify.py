@@ -188,9 +188,10 @@ class Recovered(NamedTuple):
 def recover(path: Path) -> Recovered:
     """Fold the journal at `path`, up to a torn last line if there is one.
 
-    A crash tears at most the last line, so a last line that cannot be read costs that line. A
-    broken line before it, or one that the rules contradict, is damage of another kind and is
-    left for people to look at.
+    A crash tears at most the last line, so a last line that cannot be read, with its line end or
+    without, costs that line; `Verification` calls one with its end a fault. A broken line before
+    it, or one that the rules contradict, is damage of another kind and is left for people to look
+    at.
 
     Raises:
         JournalDamaged: it is damaged before its last line.

@@ -1,4 +1,7 @@
-"""Where answers have their fields: what the last one showed, and what a user says of it."""
+"""Where answers have their fields: what the last one showed, and what a user says of it.
+
+This is the record alone: `places` finds, `reading` makes a new one. In the journal it is `wire`.
+"""
 
 from __future__ import annotations
 
