@@ -202,7 +202,8 @@ class Client:
         attempt = 1
         while True:
             self._wait_for_turn()  # which is no time of the service's, so it counts only then
-            patience = patience or Patience(self._clock, self._clock.monotonic() + give_up_s)
+            began_at = self._clock.monotonic()
+            patience = patience or Patience(self._clock, began_at + give_up_s)
             try:
                 answered = self._judge(question, self._ask(question, patience))
             except Failure as failure:
@@ -213,6 +214,8 @@ class Client:
                     what = f"{question.what} at {self.host}"
                     raise failure.verdict(what, attempt) from failure
                 patience.forgive(self._sleep(wait_s))
+                if failure.kind is not Kind.LIMIT:
+                    self._pace.leave_out(self._clock.monotonic() - began_at)
                 attempt += 1
             else:
                 self._settle(question.endpoint)

@@ -112,6 +112,10 @@ class Pace:
         self._accepted += 1
         self._is_turned_away = False
 
+    def leave_out(self, seconds: float) -> None:
+        """Leave out of account a time of trouble: it says nothing of what the service takes."""
+        self._cut_at += seconds
+
     def slow_down(self) -> bool:
         """Cut the rate, since a request was turned away; return whether it was cut.
 
@@ -123,11 +127,11 @@ class Pace:
         now = self._clock.monotonic()
         passed_s = now - self._cut_at
         rps = self.rps
-        if self._accepted >= FEW or rps == math.inf:
-            measured = HOPE * self._accepted / passed_s if passed_s else POLITE_RPS
-            self._measured = max(min(measured, rps), SLOWEST_RPS)
+        if self._accepted >= FEW and passed_s > 0:
+            measured = min(HOPE * self._accepted / passed_s, rps)
         else:
-            self._measured = max(CUT * rps, SLOWEST_RPS)
+            measured = CUT * (POLITE_RPS if rps == math.inf else rps)
+        self._measured = max(measured, SLOWEST_RPS)
         self._cut_at, self._accepted = now, 0
         return True
 

@@ -25,6 +25,7 @@ from bot.wire.fields import (
     expectation,
     field_spelled,
     is_comparable,
+    is_expected,
     why_incomparable,
 )
 from bot.wire.layout import Layout, WireSettings
@@ -128,7 +129,8 @@ def read(
     expected = expectation(after)
     found = collect(answer, expected, last, settings)
     token = choose_token(found.tokens, last, sent)
-    garlands = _Garlands(answer, found.garlands, expected[GARLAND], before, last, settings)
+    earlier = _earlier_states(found.fields, expected, before, last)
+    garlands = _Garlands(answer, found.garlands, expected[GARLAND], before, last, settings, earlier)
     fields = _Fields(found.fields, garlands, expected, last, settings)
     right_names = {place.name for place in fields.right}
     if garlands.right:
@@ -206,6 +208,27 @@ def _claims_the_end(wrongs: Iterable[Wrong]) -> bool:
     )
 
 
+def _earlier_states(
+    places: list[Place], expected: Fields, before: State | None, last: Layout
+) -> set[Path]:
+    """Return the objects that repeat the state before, where what has changed is elsewhere.
+
+    One in which anything was compared before is none: it has to be right.
+    """
+    if before is None or all(place.is_right for place in places):
+        return set()
+    was = expectation(before)
+    changed = [place for place in places if was[place.name] != expected[place.name]]
+    moved = {place.path[:-1] for place in changed if place.is_right}
+    stayed = {
+        place.path[:-1]
+        for place in changed
+        if is_expected(place.name, place.value, was[place.name])
+    }
+    known = {path[:-1] for paths in (last.garlands, *last.fields.values()) for path in paths}
+    return stayed - moved - known if moved else set()
+
+
 # The garland
 
 
@@ -220,18 +243,20 @@ class _Garlands:
         before: State | None,
         last: Layout,
         settings: WireSettings,
+        earlier: set[Path],
     ) -> None:
         """Tell the right places from the wrong ones, and those from what is something else."""
         self.wrong: list[Wrong] = []
         self.passed_over: dict[str, str] = {}
+        self.others = [*earlier]
+        """The objects that hold another garland: an earlier state, or an example."""
+        places = [place for place in places if place.path[:-1] not in earlier]
         right = [place.path for place in places if place.is_right]
         self.right = tuple(path for path in last.garlands if path in right) or tuple(
             sorted(right, key=_unlikeliness)
         )
         """Each that holds the predicted garland, the likeliest first; of places that held it
         before, only those: a list of numbers may be it by chance."""
-        self.others: list[Path] = []
-        """The objects that hold another garland: an earlier state, or an example."""
         self.anchors = list(self.right)
         """Places that show where the state is, though it be that none can be read."""
         was = list(before.garland) if before else None

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import pytest
 from fake_clock import FakeClock
+from standins import StandIn, Talk, in_order, reply
 
 from bot.client.failures import Failure, Kind, from_answer, from_saying
 from bot.client.pace import Pace, shared_file
@@ -367,3 +368,24 @@ def test_a_shared_file_that_somebody_holds_keeps_nobody_waiting(
 
 def test_a_folder_that_is_not_there_is_done_without(tmp_path: Path, clock: FakeClock) -> None:
     assert len(turns([Pace(MAX_RPS, clock, tmp_path / "no" / "pace")], clock, 5)) in (50, 51)
+
+
+def test_a_limit_at_the_first_request_is_no_measure_of_a_service_without_a_rate(
+    clock: FakeClock,
+) -> None:
+    pace = Pace(None, clock)
+    clock.advance(2)
+    assert pace.slow_down()
+    assert 6 < pace.rps < 7.1
+
+
+def test_an_outage_is_no_measure_of_what_a_service_takes(clock: FakeClock) -> None:
+    trouble = reply(503, b"", ("Retry-After", "60"))
+    plan = in_order(*[None] * 30, *[trouble] * 5, reply(429, b"", ("Retry-After", "1")))
+    with StandIn(plan) as server:
+        talk = Talk(server.url, clock, max_rps=MAX_RPS)
+        for _ in range(30):
+            talk.act()
+        talk.act()
+    assert len(talk.failures) == 6
+    assert talk.pace.rps > 0.8 * MAX_RPS

@@ -575,6 +575,27 @@ def test_what_stands_beside_another_garland_is_of_another_state() -> None:
     }
 
 
+@pytest.mark.parametrize("action", [rules.FLIPS[0], rules.BANK], ids=str)
+def test_a_state_before_is_told_from_one_that_leaves_out_its_garland(action: rules.Action) -> None:
+    after = rules.apply(FRESH, action)
+    now = {name: value for name, value in public_fields(after).items() if name != "garland"}
+    answer = {"token": "y", "view": now, "score": 0, "previous": public_fields(FRESH)}
+    reading = read(answer, after, FRESH, LAYOUT, sent="x", settings=PLAINLY)
+    assert reading.wrongs == ()
+    assert "turn" in reading.right
+    wrong = {**answer, "view": {**now, "turn": 9}}
+    found = read(wrong, after, FRESH, LAYOUT, sent="x", settings=PLAINLY).wrongs
+    assert ("view", "turn") in [one.path for one in found]
+
+
+def test_a_state_that_was_compared_and_did_not_move_is_no_earlier_one() -> None:
+    stuck = {**AFTER, "state": public_fields(FRESH)}
+    assert {wrong.name for wrong in then(stuck).wrongs} >= {"garland", "turn", "movesUsed"}
+    moved = {"token": "y", "view": public_fields(FRESH), "score": 215}
+    names = {wrong.name for wrong in then({**moved, "score": 0}).wrongs}
+    assert "garland" in names
+
+
 TWICE: Final = {"token": "x", "garland": START, "pennants": START, "start": START}
 """An answer to `init` with the garland at three places, one of them without its name."""
 
