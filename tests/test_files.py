@@ -64,7 +64,7 @@ def test_what_comes_while_it_is_opened_is_looked_at_once_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = fifo(tmp_path)
-    monkeypatch.setattr(Path, "stat", refuse(errno.ENOENT))
+    monkeypatch.setattr(Path, "lstat", refuse(errno.ENOENT))
     with pytest.raises(NotPlain, match="a FIFO, not a plain file") as caught:
         open_plain(path, os.O_RDWR)
     assert caught.value.filename == str(path)
@@ -104,7 +104,7 @@ def test_a_link_that_is_put_there_in_between_is_not_followed(
     path.symlink_to("target")
     plain = (tmp_path / "target").stat()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "stat", lambda *_, **__: plain)
+        patch.setattr(Path, "lstat", lambda *_, **__: plain)
         with pytest.raises(OSError, match="symbolic link"):
             open_plain(path)
 
@@ -117,7 +117,7 @@ def test_a_fifo_that_is_put_there_in_between_is_refused_and_closed(
     plain = Path(__file__).stat()
     before = set(Path("/proc/self/fd").iterdir())
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "stat", lambda *_, **__: plain)
+        patch.setattr(Path, "lstat", lambda *_, **__: plain)
         with pytest.raises(OSError, match="a FIFO, not a plain file"):
             open_plain(path)
     assert set(Path("/proc/self/fd").iterdir()) == before

@@ -120,7 +120,7 @@ def test_a_copy_that_is_not_what_was_written_is_thrown_away(
     path = tmp_path / "j.jsonl"
     path.write_bytes(plain())
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: os.ftruncate(descriptor, 0))
-    monkeypatch.setattr(secrets, "token_hex", lambda _: "00ff")
+    monkeypatch.setattr(secrets, "token_hex", lambda: "00ff")
     part = tmp_path / ".j.jsonl.gz.00ff.part"
     with told(JournalError, f"cannot compress {path}: the copy {part} is not what was written"):
         carry_out(Chore(path, 0, is_compressing=True))
@@ -190,7 +190,7 @@ def test_a_copy_is_never_written_through_a_link_that_was_put_there(
     precious.write_text("as it was")
     for name in (".j.jsonl.gz.part", ".j.jsonl.gz.00ff.part", "j.jsonl.gz"):
         (tmp_path / name).symlink_to("precious")
-    monkeypatch.setattr(secrets, "token_hex", lambda _: "00ff")
+    monkeypatch.setattr(secrets, "token_hex", lambda: "00ff")
     monkeypatch.setattr(housekeeping, "_remove_parts", lambda _: None)
     with told(JournalError, f"cannot compress {path}: a link, not a plain file"):
         carry_out(Chore(path, 0, is_compressing=True))

@@ -43,8 +43,8 @@ def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
     """
     try:
         with suppress(FileNotFoundError):  # it is to be made, or else opening it says so
-            _check_kind(path, path.stat(follow_symlinks=False).st_mode)
-        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, MODE)
+            _check_kind(path, path.lstat().st_mode)
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW, MODE)
     except ValueError as exc:  # a NUL, or what the system's encoding does not know
         raise OSError(errno.EINVAL, "not a name that a file can have", str(path)) from exc
     try:
@@ -68,8 +68,8 @@ def put_in_place(path: Path, content: bytes, mode: int | None = None) -> None:
         OSError: it cannot be written.
     """
     with suppress(FileNotFoundError):
-        _check_kind(path, path.stat(follow_symlinks=False).st_mode)
-    beside = path.with_name(f".{secrets.token_hex(8)}.part")
+        _check_kind(path, path.lstat().st_mode)
+    beside = path.with_name(f".{secrets.token_hex()}.part")
     try:
         with beside.open("xb") as file:
             file.write(content)

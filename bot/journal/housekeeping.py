@@ -146,7 +146,7 @@ def _compress(path: Path, source: BinaryIO) -> None:
     for a part of the whole; so they can be read without the rest.
     """
     _remove_parts(path)
-    part = path.with_name(f".{path.name}.gz.{secrets.token_hex(8)}.part")
+    part = path.with_name(f".{path.name}.gz.{secrets.token_hex()}.part")
     try:
         descriptor = open_plain(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         with os.fdopen(descriptor, "w+b") as target:
@@ -194,7 +194,7 @@ def _write_member(target: BinaryIO, source: BinaryIO, size: int | None) -> None:
     """Write the next `size` bytes of `source`, or all that are left, as a member of gzip."""
     if size == 0:
         return
-    with gzip.GzipFile(fileobj=target, mode="wb", filename="", mtime=0) as member:
+    with gzip.GzipFile(fileobj=target, mode="wb", mtime=0) as member:
         for block in _blocks(source, size):
             member.write(block)
 
