@@ -378,8 +378,13 @@ def with_name(journal: bytes, name: str) -> bytes:
 
 @pytest.mark.parametrize(
     "shape",
-    [bytes, gzip.compress, lambda j: gzip.compress(j) + bytes(12)],
-    ids=["plain", "gzipped", "gzipped, with NUL bytes after it"],
+    [
+        bytes,
+        gzip.compress,
+        lambda j: gzip.compress(j) + bytes(12),
+        lambda j: gzip.compress(j) + gzip.compress(b""),
+    ],
+    ids=["plain", "gzipped", "gzipped, with NUL bytes after it", "gzipped, with nothing after it"],
 )
 def test_all_lines_of_a_short_journal_are_at_hand(
     shape: Callable[[bytes], bytes], tmp_path: Path

@@ -109,6 +109,18 @@ def test_a_folder_that_is_there_keeps_its_mode_and_an_old_lock_file_gets_its_own
     assert (mode_of(tmp_path), mode_of(path)) == (0o755, 0o600)
 
 
+def test_a_lock_file_that_is_removed_at_once_is_made_again_for_its_owner_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(locks, "_make_private", lambda _: None)
+    before = os.umask(0)
+    try:
+        with lock(tmp_path, "http://a", 7):
+            assert mode_of(lock_path(tmp_path, "http://a", 7)) == 0o600
+    finally:
+        os.umask(before)
+
+
 def test_a_disk_without_modes_does_not_stop_the_game(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
