@@ -273,7 +273,11 @@ class Clone:
         (folder / "bot").symlink_to(ROOT / "bot")
         (folder / ".venv").symlink_to(sys.prefix)
         shutil.copytree(ROOT / "configs", folder / "configs")
-        config = folder / "configs" / "cron.toml"
+        self.edit(edits)
+
+    def edit(self, edits: Mapping[str, str]) -> None:
+        """Replace lines of the settings."""
+        config = self.folder / "configs" / "cron.toml"
         text = config.read_text(encoding="utf-8")
         for before, after in edits.items():
             assert text.count(before) == 1
@@ -421,6 +425,7 @@ def test_a_service_that_fails_suspends_the_run_and_the_next_call_goes_on(tmp_pat
         assert clone.run() == 69
         assert "sent once: HTTP 503" in clone.new_lines()[-1]
         service.plan = always_truly
+        clone.edit({"give_up_after = 0.1": "give_up_after = 900"})
         assert clone.run() == 0
     assert actions_of(only_journal(clone.runs)) == unbroken_actions(3030)
 
