@@ -63,25 +63,23 @@ class StopSignals:
             self._leave(number)
 
     def watch(self, wakeups: int) -> None:
-        """Read the numbers of signals from `wakeups`, and end the process where nobody else does.
+        """Meet the signals whose numbers come from `wakeups`; end the process in time.
 
-        The system writes them there whatever the main thread is at, be it deaf in a look-up
-        of a name or a write to a disk that hangs.
+        The system writes them there whatever the main thread is at, be it deaf in a read, in a
+        look-up of a name or in a write to a disk that hangs.
         """
-        ends_at: float | None = None
         while True:
-            patience_s = None if ends_at is None else max(0.0, ends_at - time.monotonic())
-            if not select.select([wakeups], [], [], patience_s)[0]:
-                self._leave(self._stop.signal_number or signal.SIGTERM)
+            asked = self._stop.signal_number
+            if asked is not None:
+                left_s = max(0.0, self._stop.asked_at + GRACE_S - time.monotonic())
+                if not select.select([wakeups], [], [], left_s)[0]:
+                    self._leave(asked)
             numbers = os.read(wakeups, 64)
             if not numbers:
                 return
             for number in numbers:
-                if number not in STOPS:
-                    continue
-                if ends_at is not None:
-                    self._leave(number)
-                ends_at = time.monotonic() + GRACE_S
+                if number in STOPS:
+                    self.meet(number)
 
     def _leave(self, number: int) -> None:
         """End the process at once."""
@@ -105,10 +103,13 @@ def heeding(
     os.set_blocking(writing, False)
     watcher = threading.Thread(target=signals.watch, args=(reading,), daemon=True, name="stop")
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    handler: Handler = _leave_to_watcher
     try:
-        with suppress(RuntimeError):  # no thread can be made: the main one is all there is
+        try:
             watcher.start()
-        with handling(signals.meet, *STOPS):
+        except RuntimeError:  # no thread can be made: the main one is all there is
+            handler = signals.meet
+        with handling(handler, *STOPS):
             yield signals
     finally:
         signal.set_wakeup_fd(before)
@@ -116,3 +117,7 @@ def heeding(
         if watcher.ident is not None:
             watcher.join(1.0)
         os.close(reading)
+
+
+def _leave_to_watcher(*_: object) -> None:
+    """Do nothing in the main thread, which may hear of a signal late."""

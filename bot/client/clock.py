@@ -13,7 +13,7 @@ SLICE_S: Final = 0.1
 
 
 class StopRequest:
-    """Whether a signal has asked the bot to stop; set by a signal handler, read by waits."""
+    """Whether a signal has asked the bot to stop; told by whoever hears it, read by waits."""
 
     def __init__(self) -> None:
         """Begin with nothing asked."""
