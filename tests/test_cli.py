@@ -488,17 +488,22 @@ def test_a_signal_after_the_end_takes_nothing_of_what_was_earned(
 ) -> None:
     before = {number: signal.getsignal(number) for number in STOPS}
     left_with: list[int] = []
+
+    def interrupt(_: object) -> None:
+        for number in STOPS:
+            signal.raise_signal(number)
+
     monkeypatch.setattr(process, "run", lambda _: 1)
+    monkeypatch.setattr(process, "_flush", interrupt)
     monkeypatch.setattr(os, "_exit", left_with.append)
     try:
         with pytest.raises(SystemExit) as ended:
             process.main()
-        for number in STOPS:
-            signal.raise_signal(number)
+        interrupt(None)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert (ended.value.code, left_with) == (1, [1, 1, 1])
+    assert (ended.value.code, left_with) == (1, [1] * 6)
 
 
 def test_help_tells_each_verb_in_a_line_that_is_whole(capsys: pytest.CaptureFixture[str]) -> None:

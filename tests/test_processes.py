@@ -198,6 +198,17 @@ def test_a_signal_ends_the_bot_while_it_spaces_its_requests(
     assert last_event(only_journal(tmp_path / "runs"))["exit_code"] == exit_code
 
 
+STUBBORN: Final = """
+import sys
+from bot.cli import main, signals
+from bot.client import transport
+transport.STOP_GRACE_S = signals.GRACE_S = 600
+del sys.argv[1:4]  # python -m bot
+main()
+"""
+"""A bot that ends by itself long after it was asked to."""
+
+
 def test_an_answer_on_its_way_when_a_signal_comes_is_recorded(tmp_path: Path) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
@@ -208,7 +219,11 @@ def test_an_answer_on_its_way_when_a_signal_comes_is_recorded(tmp_path: Path) ->
 
     with (
         StandIn(plan) as server,
-        bot_process(tmp_path, *flags(base_url=server.url, max_rps=0)) as process,
+        bot_process(
+            tmp_path,
+            *flags(base_url=server.url, max_rps=0),
+            launcher=(sys.executable, "-c", STUBBORN),
+        ) as process,
     ):
         assert asked.wait(PATIENCE_S)
         process.send_signal(signal.SIGTERM)
@@ -217,17 +232,6 @@ def test_an_answer_on_its_way_when_a_signal_comes_is_recorded(tmp_path: Path) ->
         go_on.set()
         assert end_within(process, STOP_S) == 143
     check_suspended(tmp_path, 143)
-
-
-STUBBORN: Final = """
-import sys
-from bot.cli import main, signals
-from bot.client import transport
-transport.STOP_GRACE_S = signals.GRACE_S = 600
-del sys.argv[1:4]  # python -m bot
-main()
-"""
-"""A bot that ends by itself long after it was asked to."""
 
 
 def test_a_second_interrupt_ends_the_bot_at_once(tmp_path: Path) -> None:
@@ -272,6 +276,24 @@ def test_a_signal_after_the_end_of_a_run_takes_nothing_of_what_it_earned(
             process.send_signal(signal_number)
             assert end_within(process, STOP_S) == 0
     assert last_event(only_journal(tmp_path / "runs"))["event"] == "run.ended"
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_interpreter_ends_takes_nothing_of_what_was_earned(
+    signal_number: int, tmp_path: Path
+) -> None:
+    late = """
+import os, sys
+from bot.cli import process
+class Last:
+    def __del__(self, kill=os.kill, own=os.getpid(), number=int(sys.argv[1])):
+        kill(own, number)
+last = Last()
+process.run = lambda _: 1
+process.main()
+"""
+    call = [sys.executable, "-c", late, str(int(signal_number))]
+    assert subprocess.run(call, cwd=tmp_path, env=environment(), check=False).returncode == 1
 
 
 @stops

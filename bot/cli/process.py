@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -130,6 +131,7 @@ def main() -> NoReturn:
     meet(lambda *_: os._exit(code), *STOPS)  # what was earned is earned
     _flush(sys.stdout)
     _flush(sys.stderr)
+    meet(signal.SIG_IGN, *STOPS)  # the interpreter would give up any other handler before its end
     sys.exit(code)
 
 

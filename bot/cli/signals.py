@@ -19,7 +19,7 @@ STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_S: Final = 2.8
 """Seconds that a sitting has to end after it was asked to; it is promised three."""
 
-Handler: TypeAlias = Callable[[int, FrameType | None], object]
+Handler: TypeAlias = Callable[[int, FrameType | None], object] | signal.Handlers
 
 
 def meet(handler: Handler, *numbers: int) -> dict[int, Any]:
