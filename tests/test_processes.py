@@ -278,6 +278,27 @@ def test_a_signal_after_the_end_of_a_run_takes_nothing_of_what_it_earned(
     assert last_event(only_journal(tmp_path / "runs"))["event"] == "run.ended"
 
 
+@stops
+def test_a_verb_that_only_looks_says_that_it_was_stopped(
+    signal_number: int, exit_code: int, tmp_path: Path
+) -> None:
+    stopped = """
+import os, sys
+from bot.cli import process, runs
+number = int(sys.argv.pop(1))
+runs.find = lambda *_, **__: os.kill(os.getpid(), number)
+process.main()
+"""
+    call = [sys.executable, "-c", stopped, str(int(signal_number)), "status", "--json"]
+    said = subprocess.run(
+        call, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    error = f"stopped by {signal.Signals(signal_number).name}"
+    assert said.returncode == exit_code
+    assert json.loads(said.stdout) == {"error": error, "exit_code": exit_code}
+    assert said.stderr.strip() == ("" if exit_code == 130 else f"sunpleat-bot: {error}")
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_the_interpreter_ends_takes_nothing_of_what_was_earned(
     signal_number: int, tmp_path: Path

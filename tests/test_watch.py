@@ -10,7 +10,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -24,7 +23,6 @@ from harness import BOT, PATIENCE_S, environment, plan_game, run_events, write_j
 
 from bot import rules
 from bot.cli import process
-from bot.cli import replay as verb
 from bot.replay.watch import FASTEST, SLOWEST, Film, Move, describe, moves, show
 from bot.strategy import Goal
 from bot.verify import Verification
@@ -431,19 +429,6 @@ def test_a_fault_is_told_after_the_film_that_ends_before_it(journal: Path) -> No
         code, output = screen.wait_for_end()
         assert code == 1
         assert "line 5 (seq 4): score is 431, expected 430" in output.split("\x1b[?1049l")[1]
-
-
-def test_the_handlers_of_signals_are_put_back(
-    journal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
-    with pseudo_terminal() as (ours, theirs), os.fdopen(os.dup(theirs), "r+b", buffering=0) as end:
-        os.write(ours, b"q")
-        monkeypatch.setattr(sys, "stdin", end)
-        monkeypatch.setattr(sys, "stdout", end)
-        monkeypatch.setattr(verb, "_is_screen", lambda: True)
-        assert process.run(["replay", str(journal), "--watch"]) == 0
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
 
 
 # Elsewhere

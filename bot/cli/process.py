@@ -11,6 +11,7 @@ import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
+from types import FrameType
 from typing import Final, NamedTuple, NoReturn
 
 import click
@@ -127,12 +128,17 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line of this process, and end it with the exit code that was earned."""
     _occupy_standard_streams()
+    meet(_stop, signal.SIGTERM, signal.SIGHUP)  # as the interpreter does with SIGINT
     code = run(sys.argv[1:])
     meet(lambda *_: os._exit(code), *STOPS)  # what was earned is earned
     _flush(sys.stdout)
     _flush(sys.stderr)
     meet(signal.SIG_IGN, *STOPS)  # the interpreter would give up any other handler before its end
     sys.exit(code)
+
+
+def _stop(number: int, _: FrameType | None) -> NoReturn:
+    raise Stopped(number)
 
 
 def run(arguments: list[str]) -> int:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bot.cli.forms import BaseUrl
 from bot.cli.process import AS_JSON, NAME
 from bot.cli.settings import LOCAL, RUNS_DIR, SEED, TALKING, Talk, talk_of
-from bot.cli.signals import handling, heeding
+from bot.cli.signals import heeding
 from bot.cli.sources import CONFIG
 from bot.client.clock import Clock, StopRequest
 from bot.client.limits import INIT_GIVE_UP_S
 from bot.console import streams
-from bot.errors import AS_ASKED, OTHERWISE, BotError, Stopped, TokenRefused, UsageError
+from bot.errors import AS_ASKED, OTHERWISE, BotError, TokenRefused, UsageError
 from bot.journal.folder import find
 from bot.verify import MAX_PROBLEMS, Problem, Verification
 from bot.wire.layout import layout_from_json
@@ -192,8 +190,7 @@ def _watch(path: Path) -> int:
     verification = Verification(path)
     if _is_screen():
         film = watch.Film(verification)
-        with handling(_end, signal.SIGTERM, signal.SIGHUP):
-            watch.show(film, sys.stdin.fileno(), sys.stdout.fileno())
+        watch.show(film, sys.stdin.fileno(), sys.stdout.fileno())
         film.finish()
     else:
         for number, move in enumerate(watch.moves(verification), 1):
@@ -263,7 +260,3 @@ def _is_screen() -> bool:
     """Tell whether there is a terminal that can show pictures and send keys."""
     is_terminal = all(map(streams.is_terminal, (sys.stdin, sys.stdout)))
     return is_terminal and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-
-
-def _end(number: int, _: FrameType | None) -> NoReturn:
-    raise Stopped(number)

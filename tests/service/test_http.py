@@ -352,9 +352,14 @@ def test_130_idle_connections_keep_nobody_from_an_answer() -> None:
 def test_more_idle_connections_than_it_takes_keep_nobody_for_longer_than_they_stay(
     skip: Callable[[float], None],
 ) -> None:
-    with serving_here() as url, contextlib.ExitStack() as stack:
+    with running() as server, contextlib.ExitStack() as stack:
+        url = f"http://127.0.0.1:{server.effective_port}"
         for _ in range(CONNECTIONS + 20):
             stack.enter_context(connect(url))
+        for _ in range(1000):  # until it has taken as many as it takes
+            if not server.in_connection_overflow:
+                threading.Event().wait(0.01)
+        assert server.in_connection_overflow
         skip(IDLE_S + 1)
         assert is_answered(url)
 
