@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.errors import Stopped
 from bot.journal.files import NotPlain, open_plain, put_in_place
 
 
@@ -162,17 +163,18 @@ def test_a_file_that_is_put_in_place_has_the_mode_that_is_asked_for(
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
+@pytest.mark.parametrize("reason", [OSError("full"), KeyboardInterrupt(), Stopped(15)], ids=repr)
 def test_a_file_is_put_in_place_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reason: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"before")
 
     def fail(*_: object) -> None:
-        raise OSError("full")
+        raise reason
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(type(reason)):
         put_in_place(path, b"after")
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"before")]
 

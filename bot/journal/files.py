@@ -77,7 +77,7 @@ def put_in_place(path: Path, content: bytes, mode: int | None = None) -> None:
                 with suppress(OSError):  # a disk that knows no modes
                     os.fchmod(file.fileno(), mode)
         beside.replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             beside.unlink()
         raise
