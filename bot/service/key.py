@@ -135,7 +135,7 @@ def _write(path: Path, key: bytes) -> None:
             file.write(key)
             file.flush()
             sync_data(descriptor)
-    except OSError:
+    except BaseException:
         path.unlink()
         raise
 

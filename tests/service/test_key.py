@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from bot.errors import JournalError
+from bot.errors import JournalError, Stopped
 from bot.service import KEY_FILE, choose_key, foreign_key, load_key, make_key
 
 KEY: Final = b"0123456789abcdef" * 4
@@ -236,6 +236,16 @@ def test_a_disk_that_fails_is_told_and_nothing_is_left_there(
     if links == "no links":
         monkeypatch.setattr(os, "link", refusing(errno.EPERM))
     with pytest.raises(JournalError, match=r"cannot keep .*/\.local-key: Input/output error; --ru"):
+        make_key(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stop_leaves_no_half_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: int) -> None:
+        raise Stopped(15)
+
+    monkeypatch.setattr(os, "fdatasync", stop)
+    with pytest.raises(Stopped):
         make_key(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
