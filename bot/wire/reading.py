@@ -135,17 +135,8 @@ def read(
     right_names = {place.name for place in fields.right}
     if garlands.right:
         right_names.add(GARLAND)
-    is_last = after.phase == rules.ENDED
     wrongs = (*garlands.wrong, *fields.wrong)
-    if token is None and not is_last and not _claims_the_end(wrongs):
-        raise _no_token(found.tokens, is_readable=bool(right_names))
-    needed = VERDICTS if token is None else {GARLAND, SCORE, *(VERDICTS if is_last else ())}
-    if not wrongs and not right_names & needed:
-        raise Unreadable(
-            "the answer has neither the garland nor the score to check it by; the settings "
-            "wire.garland and wire.score name their paths",
-            has_token=token is not None,
-        )
+    _check_needs(found.tokens, token, right_names, wrongs, is_last=after.phase == rules.ENDED)
     if isinstance(answer.get("observation"), str):  # the page's name of the state, told in prose
         fields.passed_over["observation"] = "a text"
     return Reading(
@@ -180,6 +171,30 @@ def _check_settings(answer: object, after: State, settings: WireSettings) -> Non
                 f"wire.{name} points",
                 has_token=True,
             )
+
+
+def _check_needs(
+    tokens: list[TokenPlace],
+    token: TokenPlace | None,
+    right_names: set[str],
+    wrongs: tuple[Wrong, ...],
+    *,
+    is_last: bool,
+) -> None:
+    """Look whether an answer has a token, unless it is the last, and something to check it by.
+
+    Raises:
+        Unreadable: it has not.
+    """
+    if token is None and not is_last and not _claims_the_end(wrongs):
+        raise _no_token(tokens, is_readable=bool(right_names))
+    needed = VERDICTS if token is None else {GARLAND, SCORE, *(VERDICTS if is_last else ())}
+    if not wrongs and not right_names & needed:
+        raise Unreadable(
+            "the answer has neither the garland nor the score to check it by; the settings "
+            "wire.garland and wire.score name their paths",
+            has_token=token is not None,
+        )
 
 
 def _no_token(tokens: Iterable[TokenPlace], *, is_readable: bool) -> Unreadable:
@@ -259,28 +274,35 @@ class _Garlands:
         before, only those: a list of numbers may be it by chance."""
         self.anchors = list(self.right)
         """Places that show where the state is, though it be that none can be read."""
-        was = list(before.garland) if before else None
-        is_proven = before is not None and before.turn > 0
-        known = [
-            (path, value)
+        gone = {
+            path: value
             for path in last.garlands
             if path not in self.right
             and settings.paths.get(GARLAND, path) == path
             and not settings.ignores(path)
             and (value := look_up(answer, path)) is not MISSING
-        ]
-        for path, value in known:
-            is_named = field_spelled(path[-1]) == GARLAND
-            is_copy = not is_proven and is_same(value, was)
-            if self.right and (not is_named or is_copy):
-                self.others.append(path[:-1])
-            else:
-                self.wrong.append(Wrong(GARLAND, path, expected, value))
-                self.anchors.append(path)
-        judged = {*right, *(path for path, _ in known)}
+        }
+        for path, value in gone.items():
+            self._judge_gone(path, value, expected, before)
         for place in places:
-            if place.path not in judged:
+            if not place.is_right and place.path not in gone:
                 self._judge_stranger(place, expected, last)
+
+    def _judge_gone(
+        self, path: Path, value: object, expected: object, before: State | None
+    ) -> None:
+        """Judge a place that held the garland before, and holds something else now.
+
+        Under one of the garland's names it has to be right. But a place that shows the state
+        before the first move may have been right in the answer to `init` by chance.
+        """
+        is_named = field_spelled(path[-1]) == GARLAND
+        is_copy = before is not None and before.turn == 0 and is_same(value, list(before.garland))
+        if self.right and (not is_named or is_copy):
+            self.others.append(path[:-1])
+        else:
+            self.wrong.append(Wrong(GARLAND, path, expected, value))
+            self.anchors.append(path)
 
     def _judge_stranger(self, place: Place, expected: object, last: Layout) -> None:
         """Judge a place under one of the garland's names that holds another value."""
