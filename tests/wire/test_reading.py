@@ -588,6 +588,50 @@ def test_a_state_before_is_told_from_one_that_leaves_out_its_garland(action: rul
     assert ("view", "turn") in [one.path for one in found]
 
 
+FLIPPED: Final = rules.apply(FRESH, rules.FLIPS[0])
+WITHOUT_GARLAND: Final = {
+    name: value for name, value in public_fields(FLIPPED).items() if name != GARLAND
+}
+
+
+def after_a_flip(answer: object, last: Layout = LAYOUT) -> Reading:
+    """Read an answer to `flip 1`, after which the board is not cleared."""
+    return read(answer, FLIPPED, FRESH, last, sent="x", settings=PLAINLY)
+
+
+def test_a_state_before_may_stand_beside_the_state_in_an_object_of_both() -> None:
+    both = {"view": WITHOUT_GARLAND, "previous": public_fields(FRESH)}
+    reading = after_a_flip({"token": "y", "data": both, "score": 0})
+    assert reading.wrongs == ()
+    assert reading.layout.fields["turn"] == (("data", "view", "turn"),)
+
+
+def test_a_state_of_which_a_part_has_moved_is_no_earlier_one() -> None:
+    half = {**WITHOUT_GARLAND, "movesUsed": 0}
+    row = {"garland": list(FLIPPED.garland)}
+    reading = after_a_flip({"token": "y", "data": {"view": half}, "row": row})
+    assert [wrong.path for wrong in reading.wrongs] == [("data", "view", "movesUsed")]
+
+
+def test_a_state_that_was_compared_inside_another_object_is_no_earlier_one() -> None:
+    def answer(state: State, shown: State) -> dict[str, object]:
+        rest = {name: value for name, value in public_fields(state).items() if name != GARLAND}
+        return {"token": "y", "data": {"state": rest}, "row": list(shown.garland)}
+
+    last = first(answer(FRESH, FRESH)).layout
+    stuck = {**answer(FRESH, FLIPPED), "view": WITHOUT_GARLAND}
+    paths = {wrong.path for wrong in after_a_flip(stuck, last).wrongs}
+    assert paths >= {("data", "state", "turn"), ("data", "state", "movesUsed")}
+
+
+def test_a_state_before_is_known_by_its_actions_in_any_order() -> None:
+    after = rules.apply(FRESH, rules.BANK)
+    now = {name: value for name, value in public_fields(after).items() if name != GARLAND}
+    before = {"legalActions": legal_actions(FRESH)[::-1]}
+    answer = {"token": "y", "view": now, "previous": before}
+    assert read(answer, after, FRESH, LAYOUT, sent="x", settings=PLAINLY).wrongs == ()
+
+
 def test_a_state_that_was_compared_and_did_not_move_is_no_earlier_one() -> None:
     stuck = {**AFTER, "state": public_fields(FRESH)}
     assert {wrong.name for wrong in then(stuck).wrongs} >= {"garland", "turn", "movesUsed"}
