@@ -12,6 +12,7 @@ import struct
 import subprocess
 import termios
 import time
+import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -235,8 +236,10 @@ def drawn_on(ours: int) -> bytes:
 
 def test_what_was_typed_ahead_counts(film: Film) -> None:
     with pseudo_terminal() as (ours, theirs):
+        tty.setcbreak(theirs)
         before = termios.tcgetattr(theirs)
         os.write(ours, b" q")
+        select.select([theirs], [], [])  # the keys are there
         show(film, theirs, theirs)
         assert termios.tcgetattr(theirs) == before
         told = drawn_on(ours).decode()
