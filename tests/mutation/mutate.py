@@ -4,7 +4,7 @@
 
 Prints what share of the mutants of each module its tests kill, every mutant that lives and is not
 explained in `equivalent.toml`, and every explanation there of one that does not live. All modules
-take about an hour on two cores.
+take half an hour on two cores.
 
 Exit codes: 0 all is well, 1 a module is below the goal or `equivalent.toml` is not true.
 """
