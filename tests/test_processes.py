@@ -555,6 +555,7 @@ def test_a_file_size_limit_ends_the_run_and_the_next_start_without_it_goes_on(
 
 FULL_DISK: Final = """
 mount -t tmpfs -o size=16k none disk 2>/dev/null || ulimit -f 16
+trap "cd ..; umount disk 2>/dev/null" EXIT
 cd disk
 "$@"; echo "$?"
 cp runs/*.jsonl ..
