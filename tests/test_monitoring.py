@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any, Final, Self
 
 import pytest
+import requests
 from calls import Call
 from fake_clock import FakeClock
 from harness import ROOT, environment, flags, only_journal, run_bot
@@ -281,6 +282,19 @@ def test_a_ping_that_fails_is_said_once_each_and_changes_nothing(
         assert "key" not in line
         assert str(pinged.port) not in line
     assert said.err.count("\n") == 2
+
+
+@pytest.mark.parametrize("error", [requests.ConnectTimeout, requests.ReadTimeout])
+def test_a_ping_whose_time_is_up_before_anybody_looks_is_as_late(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_up(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(requests.Session, "get", give_up)
+    told = list[str]()
+    Notifier("http://127.0.0.1/key", told.append).start()
+    assert told == ["could not notify: no answer within 5 s"]
 
 
 def test_a_ping_that_nobody_answers_is_said_and_changes_nothing(call: Call) -> None:

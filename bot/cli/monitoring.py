@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -74,7 +75,8 @@ class Notifier:
         problems = [f"no answer within {seconds:g} s"]
 
         def ask() -> None:
-            problems[:] = _get(url.geturl(), 2 * seconds)  # one that is left behind ends, too
+            with suppress(requests.Timeout):  # which is what was said before
+                problems[:] = _get(url.geturl(), 2 * seconds)  # one that is left behind ends, too
 
         thread = threading.Thread(target=ask, daemon=True, name="ping")
         try:
@@ -94,7 +96,11 @@ def _without_secret(problem: str, url: str) -> str:
 
 
 def _get(url: str, seconds: float) -> list[str]:
-    """Ask for an address, and read the head of the answer; return what went wrong, if anything."""
+    """Ask for an address, and read the head of the answer; return what went wrong, if anything.
+
+    Raises:
+        Timeout: there was no answer in time.
+    """
     try:
         with requests.Session() as session:
             session.trust_env = False
@@ -103,6 +109,8 @@ def _get(url: str, seconds: float) -> list[str]:
             with session.get(url, timeout=seconds, stream=True) as response:
                 if not response.ok:
                     return [f"HTTP {response.status_code}"]
+    except requests.Timeout:
+        raise
     except Exception as exc:  # noqa: BLE001 - whatever it is, it must not disturb the game
         return [_without_secret(shorten(describe_error(exc)), url)]
     return []
