@@ -198,15 +198,19 @@ def test_a_signal_ends_the_bot_while_it_spaces_its_requests(
     assert last_event(only_journal(tmp_path / "runs"))["exit_code"] == exit_code
 
 
-STUBBORN: Final = """
+STUBBORN: Final = (
+    sys.executable,
+    "-c",
+    """
 import sys
 from bot.cli import main, signals
 from bot.client import transport
 transport.STOP_GRACE_S = signals.GRACE_S = 600
 del sys.argv[1:4]  # python -m bot
 main()
-"""
-"""A bot that ends by itself long after it was asked to."""
+""",
+)
+"""Launches a bot that ends by itself long after it was asked to."""
 
 
 def test_an_answer_on_its_way_when_a_signal_comes_is_recorded(tmp_path: Path) -> None:
@@ -219,11 +223,7 @@ def test_an_answer_on_its_way_when_a_signal_comes_is_recorded(tmp_path: Path) ->
 
     with (
         StandIn(plan) as server,
-        bot_process(
-            tmp_path,
-            *flags(base_url=server.url, max_rps=0),
-            launcher=(sys.executable, "-c", STUBBORN),
-        ) as process,
+        bot_process(tmp_path, *flags(base_url=server.url, max_rps=0), launcher=STUBBORN) as process,
     ):
         assert asked.wait(PATIENCE_S)
         process.send_signal(signal.SIGTERM)
@@ -235,13 +235,12 @@ def test_an_answer_on_its_way_when_a_signal_comes_is_recorded(tmp_path: Path) ->
 
 
 def test_a_second_interrupt_ends_the_bot_at_once(tmp_path: Path) -> None:
-    launcher = (sys.executable, "-c", STUBBORN)
-    with stuck_bot(tmp_path, hang(), launcher) as (process, _):
+    with stuck_bot(tmp_path, hang(), STUBBORN) as (process, _):
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
         process.send_signal(signal.SIGINT)
-        assert end_within(process, 1.0) == 130
+        assert end_within(process, 0.7) == 130
     path = only_journal(tmp_path / "runs")
     assert last_event(path)["event"] == "action"
     assert actions_of(path) == unbroken_actions()[: UP_TO - 1]
@@ -249,8 +248,7 @@ def test_a_second_interrupt_ends_the_bot_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_second_signal_ends_the_bot_at_once(second: int, tmp_path: Path) -> None:
-    launcher = (sys.executable, "-c", STUBBORN)
-    with stuck_bot(tmp_path, hang(), launcher) as (process, _):
+    with stuck_bot(tmp_path, hang(), STUBBORN) as (process, _):
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):  # two at once may come as one
             process.wait(0.3)

@@ -21,19 +21,12 @@ from bot.client.clock import StopRequest
 NUMBERS: Final = pytest.mark.parametrize("number", STOPS, ids=lambda number: number.name)
 
 DEAF: Final = """
-import ctypes, signal, threading, time
+import ctypes, signal
 from bot.cli.signals import STOPS, heeding
 from bot.client.clock import StopRequest
 
 stop = StopRequest()
-
-def tell():
-    while stop.signal_number is None:
-        time.sleep(0.01)
-    print("asked by", stop.signal_number, flush=True)
-
-with heeding(stop, lambda code: print("last words", code, flush=True)):
-    threading.Thread(target=tell, daemon=True).start()
+with heeding(stop, lambda code: print("asked by", stop.signal_number, "ends", code, flush=True)):
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     print("ready", flush=True)
     while True:
@@ -134,7 +127,7 @@ def test_a_main_thread_that_hears_nothing_is_ended_within_three_seconds(
         out, _ = deaf.communicate(timeout=PATIENCE_S)
     assert time.monotonic() - began_at > 2
     assert stopwatch.seconds < 3
-    assert out == f"asked by {number:d}\nlast words {128 + number}\n"
+    assert out == f"asked by {number:d} ends {128 + number}\n"
     assert deaf.returncode == 128 + number
 
 

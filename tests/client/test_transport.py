@@ -804,6 +804,7 @@ def test_an_answer_that_drips_through_tls_ends_at_the_deadline_too(
     with StandIn(in_order(drip(message(200, FOREVER), at_once=90)), tls=tls) as server:
         talk = trusting(f"https://sunpleat.test:{server.port}", clock, Limits(timeout_s=1))
         assert talk.act().token == NEXT_TOKEN
+        assert server.connections == 1 + len(talk.failures)
     assert {failure.kind for failure in talk.failures} == {Kind.TROUBLE}
 
 

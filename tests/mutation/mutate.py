@@ -27,9 +27,9 @@ HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent.parent
 MUTMUT: Final = [sys.executable, "-m", "mutmut"]
 GOAL: Final = 0.95
-LATE: Final = "timeout"
-"""Of a mutant that never ends, or that is only slow: then it may live where nothing else runs."""
-KILLED: Final = {"killed", LATE, "segfault"}
+NOTICED: Final = {"killed", "segfault"}
+KILLED: Final = {*NOTICED, "timeout"}
+"""One that takes too long never ends, or is only slow: then it lives where nothing else runs."""
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "garland": ("test_garland",),
@@ -173,9 +173,9 @@ def report(module: str, fates: Mapping[str, str], laboratory: Laboratory) -> boo
     known = {
         name: (function_of(name), *laboratory.difference(name))
         for name, fate in fates.items()
-        if fate not in KILLED or fate == LATE
+        if fate not in NOTICED
     }
-    living = {name: key for name, key in known.items() if fates[name] != LATE}
+    living = {name: key for name, key in known.items() if fates[name] not in KILLED}
     unexplained = {name: key for name, key in living.items() if key not in explained}
     ours = f"bot.{module.replace('/', '.')}."
     stale = [key for key in explained - {*known.values()} if key[0].startswith(ours)]

@@ -64,6 +64,11 @@ def then(answer: object, last: Layout = LAYOUT, wire: WireSettings = PLAINLY) ->
     return read(answer, PREDICTED, FRESH, last, sent="the first", settings=wire)
 
 
+def without_garland(state: State) -> dict[str, object]:
+    """Return the public fields of `state` but its garland."""
+    return {name: value for name, value in public_fields(state).items() if name != GARLAND}
+
+
 def answer_with(state: State) -> dict[str, Any]:
     """Return the answer that holds `state`."""
     return {
@@ -578,7 +583,7 @@ def test_what_stands_beside_another_garland_is_of_another_state() -> None:
 @pytest.mark.parametrize("action", [rules.FLIPS[0], rules.BANK], ids=str)
 def test_a_state_before_is_told_from_one_that_leaves_out_its_garland(action: rules.Action) -> None:
     after = rules.apply(FRESH, action)
-    now = {name: value for name, value in public_fields(after).items() if name != "garland"}
+    now = without_garland(after)
     answer = {"token": "y", "view": now, "score": 0, "previous": public_fields(FRESH)}
     reading = read(answer, after, FRESH, LAYOUT, sent="x", settings=PLAINLY)
     assert reading.wrongs == ()
@@ -589,9 +594,6 @@ def test_a_state_before_is_told_from_one_that_leaves_out_its_garland(action: rul
 
 
 FLIPPED: Final = rules.apply(FRESH, rules.FLIPS[0])
-WITHOUT_GARLAND: Final = {
-    name: value for name, value in public_fields(FLIPPED).items() if name != GARLAND
-}
 
 
 def after_a_flip(answer: object, last: Layout = LAYOUT) -> Reading:
@@ -600,14 +602,14 @@ def after_a_flip(answer: object, last: Layout = LAYOUT) -> Reading:
 
 
 def test_a_state_before_may_stand_beside_the_state_in_an_object_of_both() -> None:
-    both = {"view": WITHOUT_GARLAND, "previous": public_fields(FRESH)}
+    both = {"view": without_garland(FLIPPED), "previous": public_fields(FRESH)}
     reading = after_a_flip({"token": "y", "data": both, "score": 0})
     assert reading.wrongs == ()
     assert reading.layout.fields["turn"] == (("data", "view", "turn"),)
 
 
 def test_a_state_of_which_a_part_has_moved_is_no_earlier_one() -> None:
-    half = {**WITHOUT_GARLAND, "movesUsed": 0}
+    half = {**without_garland(FLIPPED), "movesUsed": 0}
     row = {"garland": list(FLIPPED.garland)}
     reading = after_a_flip({"token": "y", "data": {"view": half}, "row": row})
     assert [wrong.path for wrong in reading.wrongs] == [("data", "view", "movesUsed")]
@@ -615,18 +617,18 @@ def test_a_state_of_which_a_part_has_moved_is_no_earlier_one() -> None:
 
 def test_a_state_that_was_compared_inside_another_object_is_no_earlier_one() -> None:
     def answer(state: State, shown: State) -> dict[str, object]:
-        rest = {name: value for name, value in public_fields(state).items() if name != GARLAND}
-        return {"token": "y", "data": {"state": rest}, "row": list(shown.garland)}
+        held = {"state": without_garland(state)}
+        return {"token": "y", "data": held, "row": list(shown.garland)}
 
     last = first(answer(FRESH, FRESH)).layout
-    stuck = {**answer(FRESH, FLIPPED), "view": WITHOUT_GARLAND}
+    stuck = {**answer(FRESH, FLIPPED), "view": without_garland(FLIPPED)}
     paths = {wrong.path for wrong in after_a_flip(stuck, last).wrongs}
     assert paths >= {("data", "state", "turn"), ("data", "state", "movesUsed")}
 
 
 def test_a_state_before_is_known_by_its_actions_in_any_order() -> None:
     after = rules.apply(FRESH, rules.BANK)
-    now = {name: value for name, value in public_fields(after).items() if name != GARLAND}
+    now = without_garland(after)
     before = {"legalActions": legal_actions(FRESH)[::-1]}
     answer = {"token": "y", "view": now, "previous": before}
     assert read(answer, after, FRESH, LAYOUT, sent="x", settings=PLAINLY).wrongs == ()
